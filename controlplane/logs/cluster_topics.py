@@ -82,9 +82,9 @@ async def missing_for_writer(
 async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
-    If the command topic has no records, the records of the other topics belong to another Connect
-    cluster. An end offset above 0 proves no record: a claim writes transaction markers to empty
-    topics, too.
+    Without records in the command topic, another Connect cluster or an interrupted copy has written
+    those of the other topics. Aborted records do not count. An end offset above 0 proves no record:
+    a claim writes transaction markers to empty topics, too.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
@@ -113,7 +113,11 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
 
 
 async def _has_records(log: ReadableLog, topic: str) -> bool:
-    return await anext(aiter(log.read([topic])), None) is not None
+    """Return True if a topic has a record that was not aborted."""
+    async for batch in log.read([topic]):
+        if not all(entry.aborted for entry in batch.entries()):
+            return True
+    return False
 
 
 async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) -> None:

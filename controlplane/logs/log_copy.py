@@ -59,6 +59,8 @@ class LogCopy:
         self._stop: Ends = {}
         self._all = 0
         self._done = 0
+        self._only_aborted = False
+        """True if the command topic of the target has records, and all were aborted."""
         self.runs = PositionRuns()
         """Positions of all records, copied now or earlier."""
         self.added = 0
@@ -128,7 +130,7 @@ class LogCopy:
         }
 
     def _is_complete(self, ends: Ends) -> bool:
-        return any(ends[self._commands])
+        return any(ends[self._commands]) and not self._only_aborted
 
     def _check_complete(self, lacking: Mapping[TopicPartition, int | None]) -> None:
         """Raise `LogNotUsable` if the source has more records than a complete copy."""
@@ -150,6 +152,7 @@ class LogCopy:
             LogNotUsable: the target has other records.
         """
         self.runs, self._done = PositionRuns(), 0
+        self._only_aborted = await self._has_only_aborted_commands(ends)
         return {
             (topic, partition): await self._first_lacking_in((topic, partition), ends)
             for topic, size in sizes.items()
@@ -186,6 +189,21 @@ class LogCopy:
                 )
             first = await anext(originals, None)
             return None if first is None else first.offset
+
+    async def _has_only_aborted_commands(self, ends: Ends) -> bool:
+        """Return True after an aborted append of an interrupted copy.
+
+        Return False for markers without a record: `serve --own` has claimed the topic.
+        """
+        if not any(ends[self._commands]):
+            return False
+        copy = self._renamed[self._commands]
+        has_aborted = False
+        async for batch in self._target.read([copy], stop={copy: ends[self._commands]}):
+            if not all(entry.aborted for entry in batch.entries()):
+                return False
+            has_aborted = True
+        return has_aborted
 
     async def _append_rest(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
         """Append the records of a partition from an offset on, in batches."""

@@ -6,6 +6,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.core.state import Topics
+from controlplane.logs.cluster_topics import check_own_topics
 from controlplane.logs.log import Fenced, LogNotUsable, Record
 from controlplane.logs.log_copy import COPY_MARK, LogCopy, put_all
 from controlplane.logs.memory import MemoryLog
@@ -168,6 +169,41 @@ async def test_a_copy_without_commands_ends_with_a_mark() -> None:
     assert (await contents(target))[0].key == COPY_MARK
     again = await copied(source, target)
     assert (again.marked, again.added, again.runs.records) == (True, 0, len(CONTENT) - 1)
+
+
+@pytest.mark.parametrize("commands", [0, 1])
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_copy_continues_after_an_aborted_last_append(commands: int, is_open: bool) -> None:
+    """Aborted commands, or an aborted mark, complete no copy: neither for `run` nor for `serve`."""
+    content = CONTENT[: len(CONTENT) - 1 + commands]
+    last = CONTENT[-1] if commands else entry(TOPICS.commands, 0, 0, COPY_MARK.decode(), None)
+    aborted = msgspec.structs.replace(last, aborted=True)
+    target = await log_of(*expected(*CONTENT[:-1]))
+    claim = target.claim
+
+    async def abort() -> None:
+        """Abort the last append of an interrupted copy."""
+        await target.put([aborted])
+        await target.add_marker(TOPICS.commands, 0)
+
+    async def aborting_claim() -> int:
+        """End the open transaction of the earlier copy, as a claim on Kafka does."""
+        await abort()
+        return await claim()
+
+    if is_open:
+        target.claim = aborting_claim  # type: ignore[method-assign]
+    else:
+        await abort()
+    with pytest.raises(LogNotUsable, match=r"already have records, and the command topic .* is"):
+        await check_own_topics(target, TOPICS)
+    copying = LogCopy(await log_of(*content), target, TOPICS, lambda *_: None)
+    await copying.run()
+    assert (copying.runs.records, copying.added) == (len(content), commands)
+    assert copying.marked == (not commands)
+    await check_own_topics(target, TOPICS)
+    target.claim = claim  # type: ignore[method-assign]
+    assert (await copied(await log_of(*content), target)).added == 0
 
 
 async def test_other_partitions_are_refused() -> None:
