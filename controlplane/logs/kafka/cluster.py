@@ -244,7 +244,7 @@ class Cluster:
             if connection is None or not connection.connected():
                 self._connections.pop(address, None)
                 connection = await self._open(address)
-                if self._closed:  # meanwhile
+                if self.closed:  # meanwhile
                     await self._wait_for_sockets([connection.close()])
                     raise LogUnavailable(_CLOSED)
                 self._connections[address] = connection
