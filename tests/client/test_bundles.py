@@ -175,3 +175,16 @@ def test_files_that_are_no_bundle_are_refused(cluster: ClusterCalls, text: str, 
     """The error is one sentence, and no request is sent."""
     cluster.create()
     assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)
+
+
+def test_a_name_that_is_repeated_is_refused(cluster: ClusterCalls, other: ClusterCalls) -> None:
+    """Two connectors of one name are refused, before any connector is created."""
+    cluster.create()
+    cluster.create("more")
+    bundle = json.loads(exported(cluster).read_text())
+    bundle["connectors"].append(bundle["connectors"][-1])
+    file = other.file("twice.json", bundle)
+    other.create("something")
+    sentence = other.refused("bundle", "import", file, code=2)
+    assert sentence == f"{file} has several connectors named orders: remove all but one"
+    assert list(other.json("get")) == ["something"]

@@ -10,6 +10,7 @@ one.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,20 @@ def _read(file: str) -> list[BundledConnector]:
             f"{file} is a bundle of format {bundle.bundle}, and this version reads {FORMAT}: "
             "export it again with this version"
         )
+    _check_names(file, bundle.connectors)
     return bundle.connectors
+
+
+def _check_names(file: str, connectors: list[BundledConnector]) -> None:
+    """Refuse a bundle with two connectors of one name.
+
+    Raises:
+        InputRefused: a name is repeated.
+    """
+    numbers = Counter(bundled.name for bundled in connectors)
+    repeated = [name for name, number in numbers.items() if number > 1]
+    if repeated:
+        raise InputRefused(f"{file} has several connectors named {repeated[0]}: remove all but one")
 
 
 def _renamed(connectors: list[BundledConnector], name: str | None) -> list[BundledConnector]:
