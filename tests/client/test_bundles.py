@@ -188,3 +188,13 @@ def test_a_name_that_is_repeated_is_refused(cluster: ClusterCalls, other: Cluste
     sentence = other.refused("bundle", "import", file, code=2)
     assert sentence == f"{file} has several connectors named orders: remove all but one"
     assert list(other.json("get")) == ["something"]
+
+
+def test_an_export_of_no_connector_keeps_the_file(cluster: ClusterCalls) -> None:
+    """An export that selects no connector is refused, and an earlier bundle stays."""
+    cluster.create()
+    bundle = exported(cluster)
+    before = bundle.read_bytes()
+    sentence = cluster.refused("bundle", "export", "--state", "FAILED", "-f", bundle)
+    assert sentence == "no connector is selected: none matches, so no bundle is written"
+    assert bundle.read_bytes() == before

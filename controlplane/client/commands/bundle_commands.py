@@ -98,6 +98,8 @@ async def export(api: Api, selection: Selection, file: str) -> None:
     code 1: offsets of a connector are missing.
     """
     names = await selection.of(api)
+    if not names:
+        raise Declined("no connector is selected: none matches, so no bundle is written")
     server = {"version": api.server.version, "kafka_cluster_id": api.server.cluster_id}
     bundle = Bundle(FORMAT, [await _exported(api, name) for name in names], server)
     text = json.dumps(msgspec.to_builtins(bundle), indent=2, ensure_ascii=False) + "\n"
