@@ -198,3 +198,33 @@ def test_an_export_of_no_connector_keeps_the_file(cluster: ClusterCalls) -> None
     sentence = cluster.refused("bundle", "export", "--state", "FAILED", "-f", bundle)
     assert sentence == "no connector is selected: none matches, so no bundle is written"
     assert bundle.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"target_state": "running"}, "the target state 'running': write RUNNING or PAUSED or"),
+        ({"offsets": [{"foo": 1}]}, 'no offsets: {"foo": 1} is not of the form {"partition": …'),
+    ],
+)
+def test_a_bundle_with_a_bad_value_creates_nothing(
+    cluster: ClusterCalls, field: dict[str, object], says: str
+) -> None:
+    """A bad target state or offset is refused before the first change."""
+    cluster.create("more")
+    bundled = {"name": "orders", "config": SOURCE, "target_state": "RUNNING", "offsets": []}
+    bundle = {"bundle": 1, "connectors": [{**bundled, "name": "first"}, {**bundled, **field}]}
+    file = cluster.file("bad.json", bundle)
+    sentence = cluster.refused("bundle", "import", file, code=2)
+    assert sentence.startswith(f"orders in {file} has {says}")
+    assert list(cluster.json("get")) == ["more"]
+
+
+def test_an_offset_without_a_value_is_null(cluster: ClusterCalls) -> None:
+    """An entry without an offset removes that of its partition, as in `offsets alter`."""
+    cluster.create(initial_state="STOPPED", initial_offsets=OFFSETS)
+    bundle = json.loads(exported(cluster).read_text())
+    bundle["connectors"][0]["offsets"] = [{"partition": PARTITION}]
+    file = cluster.file("null.json", bundle)
+    assert cluster.output("bundle", "import", file) == "orders: completed (STOPPED, 1 offset)\n"
+    assert cluster.json("offsets", "orders") == {"offsets": []}

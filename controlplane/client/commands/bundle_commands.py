@@ -32,9 +32,14 @@ from controlplane.client.connectors.connector_summary import (
     summary,
     target_state,
 )
-from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present_offsets
+from controlplane.client.connectors.offset_lists import (
+    OffsetEntry,
+    alteration,
+    offsets_in,
+    present_offsets,
+)
 from controlplane.client.connectors.selection import Selection, explicit_selection
-from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
+from controlplane.client.connectors.wait import GOALS, IS_RUNNING, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import (
     Declined,
@@ -42,6 +47,7 @@ from controlplane.client.http.request_errors import (
     Unsupported,
     no_connector,
 )
+from controlplane.core.moments import quoted
 from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import count
 from controlplane.private_files import replacing
@@ -61,7 +67,7 @@ class BundledConnector(msgspec.Struct, frozen=True):
     config: dict[str, str | None]
     target_state: str
     """RUNNING, PAUSED or STOPPED."""
-    offsets: list[dict[str, Any]] | None = None
+    offsets: list[OffsetEntry] | None = None
     """None: the cluster did not return them."""
     topics: list[str] = []
     """Topics that the connector has used, for information: no API can set them."""
@@ -135,10 +141,10 @@ async def _exported(api: Api, name: str) -> BundledConnector:
     return BundledConnector(name, config, state, await _offsets(api, name), topics)
 
 
-async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
+async def _offsets(api: Api, name: str) -> list[OffsetEntry] | None:
     """Offsets of a connector; None: no such endpoint, or the consumer group is unreachable."""
     try:
-        return [dict(entry) for entry in await present_offsets(api, name)]
+        return await present_offsets(api, name)
     except (Unsupported, Unavailable) as failure:
         note(f"Warning: {name} is exported without its offsets: {failure.message}")
         return None
@@ -207,7 +213,7 @@ def _read(file: str) -> list[BundledConnector]:
             "export it again with this version"
         )
     _check_names(file, bundle.connectors)
-    return bundle.connectors
+    return [_checked(file, bundled) for bundled in bundle.connectors]
 
 
 def _check_names(file: str, connectors: list[BundledConnector]) -> None:
@@ -220,6 +226,25 @@ def _check_names(file: str, connectors: list[BundledConnector]) -> None:
     repeated = [name for name, number in numbers.items() if number > 1]
     if repeated:
         raise InputRefused(f"{file} has several connectors named {repeated[0]}: remove all but one")
+
+
+def _checked(file: str, bundled: BundledConnector) -> BundledConnector:
+    """A connector whose target state exists, and whose offsets are complete entries.
+
+    Raises:
+        InputRefused: the target state or the offsets are no such values.
+    """
+    where = f"{bundled.name} in {file}"
+    if bundled.target_state not in GOALS:
+        states = " or ".join(GOALS)
+        raise InputRefused(
+            f"{where} has the target state {quoted(bundled.target_state)}: write {states}"
+        )
+    try:
+        offsets = None if bundled.offsets is None else offsets_in(bundled.offsets)
+    except ValueError as error:
+        raise InputRefused(f"{where} has no offsets: {error}") from None
+    return msgspec.structs.replace(bundled, offsets=offsets)
 
 
 def _renamed(connectors: list[BundledConnector], name: str | None) -> list[BundledConnector]:
