@@ -228,3 +228,13 @@ def test_an_offset_without_a_value_is_null(cluster: ClusterCalls) -> None:
     file = cluster.file("null.json", bundle)
     assert cluster.output("bundle", "import", file) == "orders: completed (STOPPED, 1 offset)\n"
     assert cluster.json("offsets", "orders") == {"offsets": []}
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
+def test_a_wait_is_for_the_target_state(cluster: ClusterCalls, state: str) -> None:
+    """Without a worker, the wait for any target state times out (exit code 5)."""
+    cluster.create("more")
+    bundled = {"name": "orders", "config": SOURCE, "target_state": state}
+    file = cluster.file("bundle.json", {"bundle": 1, "connectors": [bundled]})
+    words = ("bundle", "import", file, "--wait", "--timeout", "0")
+    assert "orders was accepted, but has no effect" in cluster.refused(*words, code=5)

@@ -39,7 +39,7 @@ from controlplane.client.connectors.offset_lists import (
     present_offsets,
 )
 from controlplane.client.connectors.selection import Selection, explicit_selection
-from controlplane.client.connectors.wait import GOALS, IS_RUNNING, wait_for, wait_options
+from controlplane.client.connectors.wait import GOALS, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import (
     Declined,
@@ -193,8 +193,7 @@ async def import_(
 
     async def act(name: str) -> ConnectorResult:
         result = await _imported(api, wanted[name], dry_run=dry_run)
-        if wanted[name].target_state == RUNNING:
-            await wait_for(api, name, IS_RUNNING, wait_s)
+        await wait_for(api, name, GOALS[wanted[name].target_state], wait_s)
         return result
 
     await act_on_each(list(wanted), act, output)
