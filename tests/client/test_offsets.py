@@ -290,3 +290,20 @@ async def test_a_failed_restoration_is_noted(capsys: pytest.CaptureFixture[str])
         async with offset_commands.stopped(api, "orders", stop=True):
             pass
     assert capsys.readouterr().err == STILL_STOPPED
+
+
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [("RUNNING", "resume orders` starts"), ("PAUSED", "pause orders` pauses")],
+)
+async def test_any_exception_while_a_connector_is_stopped_is_noted(
+    state: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A defect leaves the connector stopped; the note names the command of its target state."""
+    targets = httpx.Response(200, json={"targets": {"orders": state}})
+    api = await FakeWorker(*RUNNING, targets, httpx.Response(202), server="controlplane").api()
+    with pytest.raises(TypeError):
+        async with offset_commands.stopped(api, "orders", stop=True):
+            raise TypeError
+    noted = capsys.readouterr().err
+    assert noted == f"orders is still stopped: `controlplane {advice} it again\n"

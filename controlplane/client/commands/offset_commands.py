@@ -289,21 +289,22 @@ def _to_be_stopped(name: str, state: str, advice: str) -> str:
 async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
     """With `stop`, stop the connector within this context; then restore its target state.
 
-    After a failure or Ctrl-C the connector stays stopped, and a note says so.
+    After any exception the connector stays stopped, and a note names the command to restore it.
     """
     connector_summary = await summary(api, name) if stop else None
     before = STOPPED if connector_summary is None else await target_state(api, connector_summary)
     if before == STOPPED:
         yield
         return
+    command, effect = ("pause", "pauses it") if before == PAUSED else ("resume", "starts it")
     await api.send("PUT", connector(name, "stop"))
     try:
         if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
             await wait_for(api, name, IS_STOPPED, STOP_S)
         yield
-        await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
-    except (click.ClickException, asyncio.CancelledError):
-        note(f"{name} is still stopped: `controlplane resume {quote(name)}` starts it again")
+        await api.send("PUT", connector(name, command))
+    except BaseException:  # a defect of the program also leaves the connector stopped
+        note(f"{name} is still stopped: `controlplane {command} {quote(name)}` {effect} again")
         raise
 
 
