@@ -27,6 +27,10 @@ SOURCE = {"partition": {"file": "x"}, "offset": {"position": 5}}
             [SINK],
         ),
         ({"offsets": {"sink": [SINK]}}, [SINK]),
+        (
+            {"offsets": {"sink": [{"partition": "x", "offset": 5}]}},
+            [{"partition": "x", "offset": 5}],
+        ),
         ({"offsets": []}, []),
         ({"offsets": [{"partition": {"file": "x"}}]}, [{**SOURCE, "offset": None}]),
     ],

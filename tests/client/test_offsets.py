@@ -307,3 +307,20 @@ async def test_any_exception_while_a_connector_is_stopped_is_noted(
             raise TypeError
     noted = capsys.readouterr().err
     assert noted == f"orders is still stopped: `controlplane {advice} it again\n"
+
+
+@pytest.mark.parametrize("value", ["!!binary aGk=", "!!set {a, b}"])
+def test_yaml_values_that_json_lacks_are_refused(stopped: ClusterCalls, value: str) -> None:
+    """Values without a form in JSON are refused when the file is read; nothing is sent."""
+    entry = f"{{partition: {{filename: /in.txt}}, offset: {{position: {value}}}}}"
+    listed = stopped.file("offsets.yaml", f"offsets: [{entry}]")
+    sentence = stopped.refused(*ALTER, "-f", listed, "--stop", code=2)
+    assert f"{listed} has no offsets: it cannot be parsed (could not determine" in sentence
+    assert position(stopped) == 5
+
+
+def test_a_sink_partition_that_is_no_map_is_refused(stopped: ClusterCalls) -> None:
+    """The cluster refuses a partition of another type, also in the form of KIP-875's draft."""
+    listed = stopped.file("o.json", {"offsets": {"sink": [{"partition": "x", "offset": 5}]}})
+    assert "String value ('x')" in stopped.refused(*ALTER, "-f", listed)
+    assert position(stopped) == 5

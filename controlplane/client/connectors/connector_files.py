@@ -217,6 +217,8 @@ def _parts(node: yaml.Node) -> Iterator[yaml.Node]:
 _Yaml.add_constructor("tag:yaml.org,2002:timestamp", _Yaml.words)
 _Yaml.add_constructor("tag:yaml.org,2002:float", _Yaml.number)
 _Yaml.add_constructor("tag:yaml.org,2002:int", _Yaml.integer)
+for _kind in ("binary", "set"):  # JSON has no such values
+    _Yaml.add_constructor(f"tag:yaml.org,2002:{_kind}", _Yaml.construct_undefined)
 
 
 def document_in(text: str, suffix: str = "") -> Any:

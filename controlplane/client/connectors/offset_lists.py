@@ -50,9 +50,11 @@ def _checked(listed: Any) -> list[OffsetEntry]:
 
 
 def _with_long_keys(entry: OffsetEntry) -> OffsetEntry:
-    """An offset of a sink with the keys of the releases."""
+    """An offset of a sink with the keys of the releases; the cluster refuses other types."""
     return {
-        part: value and {SINK_KEYS.get(key, key): number for key, number in value.items()}
+        part: {SINK_KEYS.get(key, key): number for key, number in value.items()}
+        if isinstance(value, Mapping)
+        else value
         for part, value in entry.items()
     }
 
