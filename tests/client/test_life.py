@@ -245,4 +245,7 @@ def test_no_connector_in_a_state_is_an_empty_table(cluster: ClusterCalls) -> Non
         assert cluster.output(verb, "--state", "FAILED") == ""
     assert cluster.json("get", "--state", "failed") == {}
     assert cluster.ask("get", "nobody", "--state", "FAILED").code == 3
+    for verb in ("get", "stop", "describe"):  # a name that is missing is never ignored
+        sentence = cluster.refused(verb, "orders", "nobody", "--state", "-")
+        assert sentence.startswith(f"no connector of {cluster.where} matches nobody: ")
     assert cluster.ask("get", "-e", "no.*").code == 3

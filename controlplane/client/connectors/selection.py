@@ -40,13 +40,14 @@ class Selection:
         """Names of the selected connectors, in order; empty if none is in a given state.
 
         Raises:
-            Declined: no connector matches the names.
+            Declined: a name does not exist, or no connector matches the patterns.
         """
         if not self.needs_lookup:
             return list(dict.fromkeys(self.names))
         matching = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
-        if not matching and self.names:
-            names = " or ".join(self.names)
+        missing = self._missing(matching)
+        if missing:
+            names = " or ".join(missing)
             raise Declined(
                 f"no connector of {api.name} matches {names}: `controlplane get` lists all"
             )
@@ -54,6 +55,12 @@ class Selection:
             return matching
         by_name = {connector.name: connector for connector in await summaries(api)}
         return [name for name in matching if name in by_name and by_name[name].states & self.states]
+
+    def _missing(self, matching: list[str]) -> list[str]:
+        """Names that do not exist; all patterns if none of them matches."""
+        if self._patterns is None:
+            return [name for name in self.names if name not in matching]
+        return [] if matching else list(self.names)
 
     def _matches(self, name: str) -> bool:
         if self._patterns is None:
