@@ -238,3 +238,14 @@ def test_a_wait_is_for_the_target_state(cluster: ClusterCalls, state: str) -> No
     file = cluster.file("bundle.json", {"bundle": 1, "connectors": [bundled]})
     words = ("bundle", "import", file, "--wait", "--timeout", "0")
     assert "orders was accepted, but has no effect" in cluster.refused(*words, code=5)
+
+
+def test_a_text_that_no_file_can_hold_is_refused(cluster: ClusterCalls) -> None:
+    """A config may have half of a surrogate pair, which UTF-8 cannot encode."""
+    cluster.create()
+    bundle = exported(cluster)
+    before = bundle.read_bytes()
+    cluster.create("odd", config={**SOURCE, "more": "\ud800"})
+    sentence = cluster.refused("bundle", "export", "--all", "-f", bundle, code=2)
+    assert sentence.startswith("no file can hold odd: a text of its config or offsets has half")
+    assert bundle.read_bytes() == before

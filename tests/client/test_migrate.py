@@ -96,6 +96,19 @@ def test_config_offsets_and_state_are_moved(
     assert [each["offset"] for each in creation["asked"]["initial_offsets"]] == [{"position": 5}]
 
 
+def test_a_config_that_no_journal_can_hold_is_refused(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
+    """Half of a surrogate pair is refused before the first step; the original stays."""
+    cluster.create(config={**SOURCE, "more": "\ud800"})
+    before = present(cluster)
+    result = migrate(*places(cluster, other), "--yes")
+    says = "Error: no file can hold orders: a text of its config or offsets has half of a surrogate"
+    assert (result.code, result.err.startswith(says)) == (2, True), result
+    assert present(cluster) == before
+    assert not list(folder.glob("controlplane-migrate-*"))
+
+
 def test_delete_removes_the_original(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """`--delete` removes the original; JSON has the moved state."""
     cluster.create(initial_offsets=OFFSETS)

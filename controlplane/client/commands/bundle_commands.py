@@ -23,7 +23,7 @@ from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.plan_tables import PlanDocument, joined
 from controlplane.client.commands.verbs import create_command, read_command, verb
-from controlplane.client.connectors.connector_files import read_text
+from controlplane.client.connectors.connector_files import no_unicode, read_text
 from controlplane.client.connectors.connector_summary import (
     PAUSED,
     RUNNING,
@@ -112,10 +112,24 @@ async def export(api: Api, selection: Selection, file: str) -> None:
     if file == "-":
         write(text)
     else:
+        for bundled in bundle.connectors:
+            _check_unicode(bundled)
         _write_private(Path(file), text)
         note(f"{count(len(names), 'connector')} written to {file}")
     if any(bundled.offsets is None for bundled in bundle.connectors):
         raise SystemExit(FOUND)
+
+
+def _check_unicode(bundled: BundledConnector) -> None:
+    """Refuse a connector that no file can hold.
+
+    Raises:
+        InputRefused: UTF-8 cannot encode a text in it.
+    """
+    try:
+        msgspec.json.encode(bundled)
+    except UnicodeEncodeError:
+        raise no_unicode(bundled.name) from None
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -125,6 +125,14 @@ def read_text(file: str, expected: str) -> str:
         return content.decode("iso-8859-1")
 
 
+def no_unicode(name: str) -> InputRefused:
+    """Error about a connector whose texts UTF-8 cannot encode, so no file can store it."""
+    return InputRefused(
+        f"no file can hold {name}: a text of its config or offsets has half of a surrogate pair, "
+        "or bytes that are no UTF-8. Change the text first"
+    )
+
+
 def _display_name(file: str) -> str:
     return "standard input" if file == STDIN else file
 

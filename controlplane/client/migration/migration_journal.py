@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from controlplane.client.connectors.connector_files import no_unicode
 from controlplane.client.migration.migration_plan import FORMAT, Migration
 from controlplane.core.text.file_errors import unreadable, unwritable
 from controlplane.private_files import replacing
@@ -51,13 +52,15 @@ class MigrationJournal:
         """Store a migration; durable when this returns.
 
         Raises:
-            InputRefused: the file cannot be written.
+            InputRefused: the file cannot be written, or cannot hold the connector.
         """
         try:
             with replacing(self.path) as draft:
                 draft.write_bytes(msgspec.json.encode(migration))
         except OSError as failure:
             raise InputRefused(unwritable(self.path, failure)) from None
+        except UnicodeEncodeError:
+            raise no_unicode(migration.name) from None
 
     def remove(self) -> None:
         """Remove the file: the migration has ended, or everything is undone."""
