@@ -190,6 +190,10 @@ class _Yaml(yaml.SafeLoader):
         """Construct a text as it is written."""
         return str(self.construct_scalar(node))
 
+    def unknown(self, node: yaml.Node) -> None:
+        """Refuse a value of a type that JSON lacks."""
+        self.construct_undefined(node)
+
 
 def _repeated(root: yaml.Node) -> int:
     """Number of values that the aliases of a document add to it.
@@ -225,8 +229,8 @@ def _parts(node: yaml.Node) -> Iterator[yaml.Node]:
 _Yaml.add_constructor("tag:yaml.org,2002:timestamp", _Yaml.words)
 _Yaml.add_constructor("tag:yaml.org,2002:float", _Yaml.number)
 _Yaml.add_constructor("tag:yaml.org,2002:int", _Yaml.integer)
-for _kind in ("binary", "set"):  # JSON has no such values
-    _Yaml.add_constructor(f"tag:yaml.org,2002:{_kind}", _Yaml.construct_undefined)
+_Yaml.add_constructor("tag:yaml.org,2002:binary", _Yaml.unknown)
+_Yaml.add_constructor("tag:yaml.org,2002:set", _Yaml.unknown)
 
 
 def document_in(text: str, suffix: str = "") -> Any:
