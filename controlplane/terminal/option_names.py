@@ -58,6 +58,11 @@ class NamedOption(click.Option):
             hidden.add_to_parser(parser, ctx)
 
 
+def all_names(option: click.Parameter) -> list[str]:
+    """Names of an option that the parser takes, with the former ones."""
+    return [*option.opts, *(option.former if isinstance(option, NamedOption) else ())]
+
+
 def named_option(
     *names: str, former: Sequence[str] = (), **given: Any
 ) -> Callable[[Decorated], Decorated]:

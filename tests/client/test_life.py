@@ -234,6 +234,13 @@ def test_a_state_that_does_not_exist_is_refused(cluster: ClusterCalls) -> None:
     assert f"'FAILD' is no state: give {states}, or - for connectors without a" in result.err
 
 
+def test_a_former_option_may_precede_the_resource(cluster: ClusterCalls) -> None:
+    """The value of an option with a former name is not taken for the resource."""
+    cluster.create()
+    listed = cluster.output("get", "--release", "3.4", "connectors")
+    assert cluster.output("get", "--profile", "3.4", "connectors") == listed
+
+
 def test_no_connector_in_a_state_is_an_empty_table(cluster: ClusterCalls) -> None:
     """An empty result is no error; names must still exist."""
     cluster.create()

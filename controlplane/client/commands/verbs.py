@@ -28,6 +28,7 @@ from controlplane.client.http.request_errors import DECLINED, Declined, Unavaila
 from controlplane.terminal.option_names import (
     ACCESS_HELP,
     MOMENT,
+    all_names,
     did_you_mean,
     named_option,
 )
@@ -91,7 +92,7 @@ class VerbGroup(click.Group):
         A help option counts as a word.
         """
         options = [option for command in self.commands.values() for option in command.params]
-        valued = {name for option in options if _has_value(option) for name in option.opts}
+        valued = {name for option in options if _has_value(option) for name in all_names(option)}
         place = 0
         while place < len(args) and args[place][:1] == "-" and args[place] not in help_options:
             place += 2 if args[place] in valued else 1
