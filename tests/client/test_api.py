@@ -164,6 +164,26 @@ async def test_other_servers_than_connect_are_refused(answer: dict[str, Any]) ->
         await api.identify()
 
 
+@pytest.mark.parametrize("status", [200, 202])
+@pytest.mark.parametrize(("method", "doubts"), [("GET", False), ("PUT", True), ("DELETE", True)])
+async def test_a_page_of_a_proxy_is_no_success(status: int, method: str, *, doubts: bool) -> None:
+    """A success with an HTML page is not Connect's; a change is in doubt."""
+    api = await FakeWorker(httpx.Response(status, html="<html>Log in")).api()
+    with pytest.raises(Unavailable, match=f"no answer of Kafka Connect to {method} /x") as refused:
+        await (api.get("/x") if method == "GET" else api.send(method, "/x"))
+    assert f"(HTTP {status}, text/html; charset=utf-8)" in refused.value.message
+    assert ("may have been made; check" in refused.value.message) is doubts
+
+
+@pytest.mark.parametrize("status", [200, 202, 204])
+async def test_an_empty_body_is_a_success_of_a_change_only(status: int) -> None:
+    """Connect answers some changes without a body, and every read with JSON."""
+    api = await FakeWorker(httpx.Response(status)).api()
+    assert await api.send("PUT", "/connectors/x/stop") == (False, None)
+    with pytest.raises(Unavailable, match=rf"\(HTTP {status}, no content type\), perhaps a page"):
+        await api.get("/connectors")
+
+
 @pytest.mark.parametrize(
     ("method", "says"),
     [("GET", "gave no answer to GET /x"), ("DELETE", "the change may have been made; check")],

@@ -241,9 +241,9 @@ class Api:
                 f"{short(str(failure.object))} is no Unicode text: type it again"
             ) from None
         except httpx.HTTPError as failure:
-            advice = "" if method == "GET" else ": the change may have been made; check, then retry"
             raise Unavailable(
-                f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)}){advice}"
+                f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)})"
+                f"{_doubt(method)}"
             ) from None
         self._print_notice(answer.headers.get("x-controlplane-notice"))
         return answer
@@ -258,14 +258,26 @@ class Api:
         """Content of an answer to a request (`GET /connectors`).
 
         Raises:
-            Declined, Unavailable: the answer is an error.
+            Declined, Unavailable: the answer is an error, or a success that is not Connect's.
         """
         if answer.is_success:
-            return ApiAnswer(answer.status_code == httpx.codes.CREATED, json_of(answer))
+            body = json_of(answer)
+            if body is None and (answer.content or answer.request.method == "GET"):
+                raise self._foreign_answer(answer, request)
+            return ApiAnswer(answer.status_code == httpx.codes.CREATED, body)
         message = _message(answer)
         if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
             raise _MissingResource(message)
         raise self._refusal(answer, request, message)
+
+    def _foreign_answer(self, answer: httpx.Response, request: str) -> Unavailable:
+        """Error about a success without JSON, such as the login page of a proxy."""
+        kind = answer.headers.get("content-type") or "no content type"
+        return Unavailable(
+            f"{self.name} gave no answer of Kafka Connect to {safe(request)} "
+            f"(HTTP {answer.status_code}, {short(kind)}), perhaps a page of a proxy"
+            f"{_doubt(answer.request.method)}"
+        )
 
     @property
     def _compat_hint(self) -> str:
@@ -335,6 +347,11 @@ def connector(name: str, *parts: str) -> str:
     """
     check_name(name)
     return connector_path(name, *parts)
+
+
+def _doubt(method: str) -> str:
+    """Advice after a request without a valid answer; empty for a read."""
+    return "" if method == "GET" else ": the change may have been made; check, then retry"
 
 
 def _message(answer: httpx.Response) -> str:
