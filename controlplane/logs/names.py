@@ -46,9 +46,14 @@ def brokers_of(where: str) -> str:
 
 
 def without_login(where: str) -> str:
-    """Return the name of a log without the login, for display."""
+    """Return the name of a log, or the URL of a worker, without the login, for display.
+
+    A password may hold each of `@/?#`, so everything before the last `@` is left out.
+    """
     scheme, separator, rest = where.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if scheme == "kafka" else where
+    if not separator or scheme == "sqlite" or os.sep in scheme:
+        return where  # the path of a file
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def path_of(where: str) -> Path:
@@ -68,7 +73,7 @@ def path_of(where: str) -> Path:
     if not separator or os.sep in scheme:
         return Path(where)
     if scheme != "sqlite" or not rest.strip("/"):
-        raise LogNotUsable(f"{where!r} names no log: give {_FORMS}")
+        raise LogNotUsable(f"{without_login(where)!r} names no log: give {_FORMS}")
     return Path(rest.removeprefix("/"))
 
 

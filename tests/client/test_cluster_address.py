@@ -64,6 +64,37 @@ def test_no_secret_is_printed(words: tuple[str, ...]) -> None:
     assert PASSWORD not in result.err + result.out
 
 
+@pytest.mark.parametrize(
+    "password", ["se@same", "se/same", "12/@same", "?same", "se#same", "@//:@"]
+)
+@pytest.mark.parametrize("scheme", ["http", "HTTPS", "kafka", "ftp"])
+def test_no_character_of_a_password_ends_it(scheme: str, password: str) -> None:
+    """The address for messages has no part of a password, whatever characters it holds."""
+    address = ClusterAddress(f"{scheme}://ada:{password}@127.0.0.1:1/connect")
+    assert address.without_login == f"{scheme}://127.0.0.1:1/connect"
+
+
+@pytest.mark.parametrize("where", ["sqlite:///a@b.db", "a@b.db", "./x://a@b.db"])
+def test_the_path_of_a_log_has_no_login(where: str) -> None:
+    """The path of an embedded log may have an `@`."""
+    assert ClusterAddress(where).without_login == where
+
+
+@pytest.mark.parametrize("command", [["get", "-c"], ["plugins", "harvest", "--worker"]])
+@pytest.mark.parametrize(
+    ("password", "mark"), [("xyzzy/plugh", "/"), ("xyzzy?plugh", "?"), ("xyzzy#plugh", "#")]
+)
+def test_a_password_that_breaks_its_url_is_not_shown(
+    command: list[str], password: str, mark: str
+) -> None:
+    """The error says how the character is written, and shows no part of the password."""
+    result = call(*command, f"http://ada:{password}@127.0.0.1:1")
+    assert result.code == 2
+    says = "http://127.0.0.1:1 is no URL (write /, ? and # in a login as %2F, %3F and %23): check"
+    assert says in result.err
+    assert not any(part in result.err for part in password.split(mark))
+
+
 def test_the_environment_names_the_cluster() -> None:
     """CONTROLPLANE_CLUSTER names the cluster; `-c` overrides it."""
     environment = {"CONTROLPLANE_CLUSTER": "http://127.0.0.1:2"}
@@ -82,7 +113,9 @@ def test_the_environment_names_the_cluster() -> None:
         (("-c", "nix.db"), "nix.db does not exist"),
         (("-c", "localhost:8083"), "write http://localhost:8083 or https://localhost:8083 for a w"),
         (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x may be a worker or a broker: "),
+        (("-c", f"ada:x@{PASSWORD}@h:8083"), "h:8083 may be a worker or a broker: "),
         (("-c", "ftp://x"), "names no log"),
+        (("-c", f"ftp://ada:{PASSWORD}@x"), "'ftp://x' names no log"),
         (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "has no certificates"),
     ],
 )

@@ -51,3 +51,5 @@ def test_a_login_is_not_repeated() -> None:
     assert "cret" not in str(refused.value)
     assert "alice" not in str(refused.value)
     assert without_login("a@b.db") == "a@b.db"
+    with pytest.raises(LogNotUsable, match=r"^'http://a:1' names no log: give kafka://"):
+        path_of("http://alice:se@c/ret@a:1")

@@ -28,7 +28,7 @@ from controlplane.core.moments import position_text
 from controlplane.core.releases.profiles import resolve
 from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count
-from controlplane.logs.names import is_cluster, path_of
+from controlplane.logs.names import is_cluster, path_of, without_login
 from controlplane.scenario.story import (
     AnswerDifference,
     BadStory,
@@ -218,11 +218,12 @@ def _verify_workers(log: str, reading: LogOptions, options: VerifyOptions, *, ty
     urls = worker_urls(options.against)
     credentials = ClusterAddress("", options.user, options.token, options.ca_file)
     names = {credentials._replace(where=url).without_login for url in urls}
-    unknown = sorted({*options.exactly_once} - {*names, EVERY_WORKER})
+    supporting = {without_login(name) for name in options.exactly_once}
+    unknown = sorted(supporting - {*names, EVERY_WORKER})
     if unknown:
         raise InputRefused(f"{unknown[0]!r} is none of the workers of {AGAINST}")
     support = {EVERY_WORKER} if reading.settings.exactly_once else set()
-    exactly_once = frozenset(support | {*options.exactly_once})
+    exactly_once = frozenset(support | supporting)
     access = WorkerAccess(urls, credentials, options.release, exactly_once, options.timeout)
     plugins = read_plugins(options.plugins, reading.settings)
     patience = Patience(options.timeout, options.settle)
@@ -268,7 +269,8 @@ def _check_workers(named: Iterable[str], steps: Iterable[StoryStep]) -> None:
     workers = sorted({step.worker for step in steps if step.worker})
     unknown = sorted({*named} - {*workers, EVERY_WORKER})
     if unknown:
-        raise InputRefused(f"the story has no worker {unknown[0]!r}: it has {', '.join(workers)}")
+        shown = without_login(unknown[0])
+        raise InputRefused(f"the story has no worker {shown!r}: it has {', '.join(workers)}")
 
 
 def _warn_of_releases(steps: Iterable[StoryStep]) -> None:

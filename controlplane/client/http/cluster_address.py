@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.text.file_errors import unreadable
-from controlplane.logs.names import is_cluster, path_of
+from controlplane.logs.names import is_cluster, path_of, without_login
 from controlplane.terminal import prompts
 from controlplane.terminal.command_errors import InputRefused
 
@@ -19,10 +19,12 @@ CA_FILE = "CONTROLPLANE_CA_FILE"
 DEFAULT_URL = "http://localhost:8083"
 """Default URL of a worker."""
 
-_LOGIN = re.compile(r"(?<=://)[^/?#@]*@")
+_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
+_BROKEN_LOGIN = re.compile(r"[^/]*://[^/?#]*[/?#].*@", re.DOTALL)
+"""Pattern of a URL whose login ends too early, at one of `/?#`."""
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _NO_SCHEME = re.compile(
-    r"(?P<login>[^/@\s]*@)?(?P<place>([\w.-]+|\[[0-9a-f:.]+\]):\d{1,5}(/\S*)?)",
+    r"(?P<login>[^/\s]*@)?(?P<place>([\w.-]+|\[[0-9a-f:.]+\]):\d{1,5}(/\S*)?)",
     re.ASCII | re.IGNORECASE,
 )
 _ONE_LINE = re.compile(r"[\x21-\x7e]+")
@@ -79,7 +81,13 @@ class ClusterAddress(NamedTuple):
     @property
     def without_login(self) -> str:
         """Address for messages and journals, without the credentials that a URL may have."""
-        return _LOGIN.sub("", self.where)
+        return without_login(self.where)
+
+    def url_error(self, failure: Exception) -> str:
+        """Reason why the address is no URL, without its password; `failure` is httpx's error."""
+        if _BROKEN_LOGIN.match(self.where) is None:
+            return str(failure)
+        return "write /, ? and # in a login as %2F, %3F and %23"
 
     def leads_to_same(self, other: "ClusterAddress") -> bool:
         """True if both addresses are one log or one URL, perhaps in two spellings.

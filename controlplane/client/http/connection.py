@@ -73,7 +73,7 @@ def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.As
         )
     except (httpx.InvalidURL, ValueError) as failure:
         raise InputRefused(
-            f"{cluster.without_login} is no URL ({failure}): check {option}"
+            f"{cluster.without_login} is no URL ({cluster.url_error(failure)}): check {option}"
         ) from None
 
 

@@ -214,6 +214,17 @@ def test_bad_options_are_refused(tmp_path: Path, words: list[str], sentence: str
     assert sentence in result.err
 
 
+def test_a_worker_with_exactly_once_support_may_have_a_login(tmp_path: Path) -> None:
+    """`--exactly-once` takes the URL of `--against`; a wrong one is shown without its login."""
+    log, url = empty(tmp_path), "http://ada:se@same@127.0.0.1:1"
+    both = call("verify", log, "--against", url, "--exactly-once", url, "--timeout", "1")
+    wrong = call("verify", log, "--against", url, "--exactly-once", url.replace(":1", ":2"))
+    assert (both.code, "http://127.0.0.1:1 cannot be reached" in both.err) == (4, True)
+    assert wrong.code == 2
+    assert "'http://127.0.0.1:2' is none of the workers of --against" in wrong.err
+    assert "same" not in both.err + wrong.err
+
+
 def test_verify_takes_a_story_or_workers(histories: Path) -> None:
     """`verify` takes a story or workers, and refuses options of the other."""
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))

@@ -112,7 +112,7 @@ def _normalized(address: ClusterAddress) -> tuple[object, ...]:
         url = httpx.URL(address.where)
     except (httpx.InvalidURL, ValueError) as failure:
         raise InputRefused(
-            f"{address.without_login} is no URL ({failure}): check {OPTION}"
+            f"{address.without_login} is no URL ({address.url_error(failure)}): check {OPTION}"
         ) from None
     return url.scheme, url.host, url.port or _DEFAULT_PORTS.get(url.scheme), url.path.rstrip("/")
 
