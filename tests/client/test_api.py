@@ -5,9 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane.client.http.api import Api, connector
+from controlplane.client.http.api import Api, connector, segment
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
-from tests.client.client_calls import FakeWorker, error
+from controlplane.terminal.command_errors import InputRefused
+from tests.client.client_calls import ClusterCalls, FakeWorker, error
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
 
@@ -200,6 +201,17 @@ async def test_a_silent_worker_leaves_the_change_in_doubt(method: str, says: str
 
 
 @pytest.mark.parametrize(
+    "words", [("describe", "x" * 70_000), ("stop", "x" * 70_000), ("watch", "x" * 70_000)]
+)
+def test_a_name_too_long_for_a_url_is_refused(cluster: ClusterCalls, words: tuple[str]) -> None:
+    """A name of more than 64 KiB fits into no URL; nothing is sent."""
+    cluster.create()
+    says = cluster.refused(*words, code=2)
+    assert says.startswith("the request does not fit into a URL (")
+    assert says.endswith("too long): give a shorter name")
+
+
+@pytest.mark.parametrize(
     ("name", "path"),
     [
         ("a/b", "/connectors/a%2Fb/stop"),
@@ -212,3 +224,10 @@ async def test_names_reach_the_server_whole(name: str, path: str) -> None:
     worker = FakeWorker(httpx.Response(204))
     await (await worker.api()).send("PUT", connector(name, "stop"))
     assert worker.requests[0].url.raw_path.decode() == path
+
+
+def test_a_plugin_or_logger_that_no_url_can_hold_is_refused() -> None:
+    """A segment of a path is quoted whole; half of a surrogate pair is refused."""
+    assert segment("a/b.c") == "a%2Fb.c"
+    with pytest.raises(InputRefused, match="half of a surrogate pair"):
+        segment("\ud800")

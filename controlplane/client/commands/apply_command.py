@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import click
 
@@ -19,7 +18,7 @@ from controlplane.client.connectors.wait import (
     wait_for,
     wait_options,
 )
-from controlplane.client.http.api import Api, connector
+from controlplane.client.http.api import Api, connector, segment
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.text.value_text import change
@@ -127,7 +126,7 @@ async def _validate(api: Api, name: str, config: Mapping[str, str | None]) -> No
     class_name = config.get(CLASS)
     if not class_name:
         raise Declined(f"the config of {name} has no {CLASS}: add it")
-    path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
+    path = f"/connector-plugins/{segment(class_name)}/config/validate"
     validated = (await api.send("PUT", path, dict(config))).body["configs"]
     errors = [str(error) for key in validated for error in key["value"]["errors"]]
     if errors:

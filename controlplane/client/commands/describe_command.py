@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 import click
 
@@ -16,7 +15,7 @@ from controlplane.client.connectors.connector_summary import (
 )
 from controlplane.client.connectors.progress import UNKNOWN, progress
 from controlplane.client.connectors.selection import Selection, selection_or_all
-from controlplane.client.http.api import Api, connector
+from controlplane.client.http.api import Api, connector, segment
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.core.state import Aspect
 from controlplane.core.text import value_text
@@ -164,7 +163,7 @@ def _beginning_and_end(lines: list[str]) -> list[str]:
 @read_command("plugin", click.argument("plugin"), output_option)
 async def describe_plugin(api: Api, plugin: str, output: str) -> None:
     """Show the settings of a plugin, by class or alias."""
-    keys = await api.get(f"/connector-plugins/{quote(plugin, safe='')}/config")
+    keys = await api.get(f"/connector-plugins/{segment(plugin)}/config")
     if output != "table":
         print_document(keys, output)
         return

@@ -2,7 +2,6 @@
 
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import click
 
@@ -18,7 +17,7 @@ from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import change_command
 from controlplane.client.connectors.selection import Selection, explicit_selection
 from controlplane.client.connectors.wait import goal_after_change, wait_for, wait_options
-from controlplane.client.http.api import Api, connector
+from controlplane.client.http.api import Api, connector, segment
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.core.moments import quoted
 from controlplane.logger_levels import LEVELS
@@ -138,7 +137,7 @@ async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
         api.need_loggers()
 
     async def act(name: str) -> ConnectorResult:
-        path = f"/admin/loggers/{quote(name, safe='')}"
+        path = f"/admin/loggers/{segment(name)}"
         query = {"scope": scope}
         try:
             answer = await api.send("PUT", path, {"level": level}, query=query, dry_run=dry_run)

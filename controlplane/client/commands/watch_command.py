@@ -16,7 +16,7 @@ import httpx
 from controlplane.client.commands.documents import json_line
 from controlplane.client.commands.verbs import read_command_at_present
 from controlplane.client.connectors.selection import complete
-from controlplane.client.http.api import Api, check_name
+from controlplane.client.http.api import Api, check_name, checked_texts
 from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.request_errors import Unavailable
 from controlplane.core.moments import is_vector, time_text
@@ -117,8 +117,11 @@ async def _events(
     elif since is not None:
         query["since"] = since
     never = httpx.Timeout(None, connect=5.0)
-    stream = api.client.stream("GET", "/watch", params=query, headers=headers, timeout=never)
-    async with stream as answer:
+    with checked_texts():
+        request = api.client.build_request(
+            "GET", "/watch", params=query, headers=headers, timeout=never
+        )
+    async with aclosing(await api.client.send(request, stream=True)) as answer:
         if not answer.is_success:
             await answer.aread()
             api.checked_answer(answer, "GET /watch")

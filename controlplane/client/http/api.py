@@ -6,8 +6,10 @@ would ignore the parameter, and execute the request.
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -229,16 +231,17 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         typed = {} if content is None else {"content-type": "application/json"}
         try:
-            answer = await self.client.request(
-                method, path, params=query, content=content, headers={**(headers or {}), **typed}
-            )
+            with checked_texts():
+                answer = await self.client.request(
+                    method,
+                    path,
+                    params=query,
+                    content=content,
+                    headers={**(headers or {}), **typed},
+                )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
             raise Unavailable(
                 f"{self.name} cannot be reached ({_why(failure)}): check {self._named_by}"
-            ) from None
-        except UnicodeEncodeError as failure:
-            raise InputRefused(
-                f"{short(str(failure.object))} is no Unicode text: type it again"
             ) from None
         except httpx.HTTPError as failure:
             raise Unavailable(
@@ -324,6 +327,25 @@ async def _has_groups(where: str) -> bool:
         return GROUPS_TOPIC in await opened.log.topics()
 
 
+@contextmanager
+def checked_texts() -> Iterator[None]:
+    """Turn errors about texts that no request can hold into `InputRefused`.
+
+    Raises:
+        InputRefused: a text is no Unicode, or too long for a URL.
+    """
+    try:
+        yield
+    except UnicodeEncodeError as failure:
+        raise InputRefused(
+            f"{short(str(failure.object))} is no Unicode text: type it again"
+        ) from None
+    except httpx.InvalidURL as failure:
+        raise InputRefused(
+            f"the request does not fit into a URL ({failure}): give a shorter name"
+        ) from None
+
+
 def check_name(name: str) -> None:
     """Refuse a name that no URL can hold.
 
@@ -337,6 +359,16 @@ def check_name(name: str) -> None:
             f"no URL can hold the name '{short(name)}': it has half of a surrogate pair, or bytes "
             "that are no UTF-8"
         ) from None
+
+
+def segment(name: str) -> str:
+    """Segment of a path for a plugin or a logger; the whole name is quoted.
+
+    Raises:
+        InputRefused: as `check_name` does.
+    """
+    check_name(name)
+    return quote(name, safe="")
 
 
 def connector(name: str, *parts: str) -> str:

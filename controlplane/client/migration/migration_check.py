@@ -4,7 +4,6 @@ Nothing is changed here. A refusal leaves both clusters as they are.
 """
 
 from typing import NamedTuple, NoReturn
-from urllib.parse import quote
 
 from controlplane.client.connectors.connector_summary import (
     STOPPED,
@@ -13,7 +12,7 @@ from controlplane.client.connectors.connector_summary import (
     target_state,
 )
 from controlplane.client.connectors.offset_lists import OffsetEntry, present_offsets
-from controlplane.client.http.api import Api, connector
+from controlplane.client.http.api import Api, connector, segment
 from controlplane.client.http.request_errors import Declined
 from controlplane.client.migration.migration_plan import FORMAT, Migration
 from controlplane.core.releases.profiles import UnknownRelease, resolve, since
@@ -119,7 +118,7 @@ async def _check_config(target: Api, name: str, config: dict[str, str | None]) -
         raise Declined(
             f"{target.name} has no connector class {class_name}: install the plugin on its workers"
         )
-    path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
+    path = f"/connector-plugins/{segment(class_name)}/config/validate"
     validated = (await target.send("PUT", path, config)).body["configs"]
     errors = [str(error) for key in validated for error in key["value"]["errors"]]
     if errors:
