@@ -57,7 +57,11 @@ def password(name: str, role: str) -> None:
 
 
 def _piped() -> str:
-    text = sys.stdin.readline().rstrip("\r\n")
+    try:
+        text = sys.stdin.readline().rstrip("\r\n")
+        text.encode()  # standard input of the C locale passes other bytes on as surrogates
+    except UnicodeError:
+        raise InputRefused("the password on standard input is no UTF-8: encode it") from None
     if not text:
         raise InputRefused("standard input has no password: write it on the first line")
     return text

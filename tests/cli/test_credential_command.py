@@ -48,6 +48,19 @@ def test_an_empty_password_is_refused() -> None:
     assert "standard input has no password" in result.err
 
 
+@pytest.mark.parametrize("charset", ["utf-8:strict", "utf-8:surrogateescape", "ascii:strict"])
+def test_a_password_in_another_encoding_is_refused(charset: str) -> None:
+    """A line that is no UTF-8 is refused; the error shows no part of it."""
+    words = [sys.executable, "-m", "controlplane", *PASSWORD]
+    environment = {**os.environ, "PYTHONIOENCODING": charset}
+    result = subprocess.run(
+        words, cwd=ROOT, input=b"secr\xfft\n", capture_output=True, env=environment, check=False
+    )
+    assert (result.returncode, result.stdout) == (2, b"")
+    says = b"Error: the password on standard input is no UTF-8: encode it\n"
+    assert result.stderr == says
+
+
 def _fits(line: str, password: str) -> None:
     kept = password_line(line.strip())
     assert (kept.name, kept.role) == ("größe", Role.OPERATE)
