@@ -17,6 +17,10 @@ CLUSTER = "kafka://localhost:9092"
     [
         (("serve", CLUSTER, "--trail", "sqlite:///t.db"), "need workers: name them by --connect-u"),
         (
+            ("serve", "http://ada:xyzzy@w1", "--connect-url", "http://w1"),
+            "as LOG, and http://w1 is no cluster: serve kafka://BROKER:9092",
+        ),
+        (
             ("serve", "state.db", "--connect-url", "http://w1"),
             "state.db is no cluster: serve kafka://",
         ),

@@ -9,7 +9,7 @@ import msgspec
 
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.releases.profiles import Profile
-from controlplane.logs.names import is_cluster
+from controlplane.logs.names import is_cluster, without_login
 from controlplane.settings import Configuration
 from controlplane.settings.prefixes import CONNECT
 from controlplane.settings.security import Secret
@@ -103,7 +103,7 @@ def attached_settings(
         return None
     if not is_cluster(where):
         raise InputRefused(
-            f"--connect-url needs the topics of its cluster as LOG, and {where} is no cluster: "
-            "serve kafka://BROKER:9092"
+            f"--connect-url needs the topics of its cluster as LOG, and {without_login(where)} "
+            "is no cluster: serve kafka://BROKER:9092"
         )
     return settings
