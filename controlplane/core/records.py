@@ -25,7 +25,6 @@ from enum import Enum
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 JsonObject = Mapping[str, Any]
 """A JSON object: a source partition, an offset."""
@@ -202,18 +201,12 @@ class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
 
 
 class CommandFinished(Fact, frozen=True, tag="finished", tag_field="type"):
-    """End of a command, written after its last step or in one batch with it.
-
-    `command` and `principal`: those of the accepted command, if the client chose the id. Compaction
-    removes the record of the acceptance, because it has the same key.
-    """
+    """End of a command, written after its last step or in one batch with it."""
 
     command_id: str
     at_ms: int
     outcome: dict[str, Any]
     version: int = 1
-    command: dict[str, Any] | UnsetType = UNSET
-    principal: str | UnsetType = UNSET
 
 
 class CommandRefused(Fact, frozen=True, tag="refused", tag_field="type"):

@@ -270,9 +270,8 @@ async def test_a_creation_on_a_full_disk_is_undone_later(tmp_path: Path) -> None
     """A failed creation is undone once there is space again (KIP-995)."""
     log = await SqliteLog.open(tmp_path / "state.db")
 
-    async def stepped(request: CommandRequest, step: Step) -> None:
-        # The undoing has steps, too, and its end needs room.
-        if getattr(request.command, "initial_offsets", None) and step.undo is not None:
+    async def stepped(request: CommandRequest, _step: Step) -> None:
+        if isinstance(request.command, CreateConnector) and request.command.initial_offsets:
             Disk(log).fill()
 
     async with plane_on(log, IMPATIENT, plugins=PLUGINS, stepped=stepped) as plane:

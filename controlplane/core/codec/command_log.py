@@ -101,8 +101,8 @@ def accepted(topic: str, request: CommandRequest, plan: Plan | None) -> Draft:
 def finished(topic: str, request: CommandRequest, at_ms: int, result: Outcome | Rejected) -> Draft:
     """Record that the command has ended, with its result.
 
-    The command and the whole answer are stored only if the client chose the id and may repeat it.
-    The answer is never larger than the config and the reported statuses of the connector.
+    The whole answer is stored only if the client chose the id and may repeat it. The answer is
+    never larger than the config and the reported statuses of the connector.
     """
     if isinstance(result, Rejected):
         stored = {"ended": FAILED, **msgspec.to_builtins(result)}
@@ -110,11 +110,7 @@ def finished(topic: str, request: CommandRequest, at_ms: int, result: Outcome | 
         stored = {"ended": DONE, **msgspec.to_builtins(_without_answer(result))}
         if request.keyed and _is_storable(result):
             stored |= _answer(request, result)
-    record = CommandFinished(request.command_id, at_ms, stored)
-    if request.keyed:
-        command = msgspec.to_builtins(request.command)
-        record = msgspec.structs.replace(record, command=command, principal=request.principal)
-    return _draft(topic, record)
+    return _draft(topic, CommandFinished(request.command_id, at_ms, stored))
 
 
 def _draft(topic: str, record: CommandRecord) -> Draft:

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import UNSET
 
 from controlplane.core.codec.command_log import decode_command
 from controlplane.core.copy_on_write import CopyOnWrite
@@ -69,7 +68,7 @@ class CommandFold:
     ) -> None:
         """Add a record to the trace of its command; keep at most `ENDED_KEPT` ended commands."""
         previous = self._commands.items.get(command_id, CommandTrace())
-        trace = _with_command(msgspec.structs.replace(previous, **change))
+        trace = msgspec.structs.replace(previous, **change)
         if trace.accepted is not None and trace.finished is None:
             if command_id in self._ended:  # refused earlier, and accepted now: the newest one
                 self._forget(command_id)
@@ -86,16 +85,6 @@ class CommandFold:
         if command_id is not None:
             self._commands.drop(command_id)
             self._ended.pop(command_id, None)
-
-
-def _with_command(trace: CommandTrace) -> CommandTrace:
-    """Restore the acceptance of a finished command whose record compaction has removed."""
-    finished = trace.finished
-    if trace.accepted is not None or finished is None or finished.command is UNSET:
-        return trace
-    principal = "" if finished.principal is UNSET else finished.principal
-    accepted = CommandAccepted(finished.command_id, finished.at_ms, principal, finished.command)
-    return msgspec.structs.replace(trace, accepted=accepted)
 
 
 def _without_plan(trace: CommandTrace) -> CommandTrace:
