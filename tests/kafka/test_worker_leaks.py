@@ -230,6 +230,7 @@ async def test_hanging_tasks_leave_only_their_threads(
         threads = {"task source-": HANGS, "task sink-": HANGS}
         files = FILES_OF_THREAD * sum(threads.values())
         await until(lambda: surplus(before) == ({}, threads, files, 0))
+        # Before the worker closes: on a busy machine, its last tasks may be left behind, too.
+        assert len(notices.of("task_left_behind")) == 2 * HANGS
         released.set()
         await until_same(before)
-    assert len(notices.of("task_left_behind")) == 2 * HANGS
