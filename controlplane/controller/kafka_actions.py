@@ -26,6 +26,8 @@ from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.log import LogError
+from controlplane.logs.names import brokers_of
+from controlplane.settings import Configuration
 from controlplane.settings.errors import SettingsError
 
 
@@ -166,6 +168,19 @@ class KafkaActions:
             raise ExternalActionFailed(answer, str(refusal)) from refusal
         except (LogError, SettingsError) as failure:
             raise ExternalActionFailed(answer, str(failure)) from failure
+
+
+@asynccontextmanager
+async def cluster_groups(where: str, configuration: Configuration) -> AsyncIterator[KafkaActions]:
+    """Open the consumer groups of the cluster at a `kafka://` address, for reads.
+
+    Connections to the clusters are opened on the first request.
+    """
+    clusters = ConnectorClusters(brokers_of(where), configuration)
+    try:
+        yield KafkaActions(clusters)
+    finally:
+        await clusters.close()
 
 
 def _texts(settings: Properties) -> dict[str, str]:

@@ -92,10 +92,7 @@ class ReleaseFold:
         # while a thread changes the fold would show a half-folded entry.
         before = self.state()
         async for entry in sliced(entries):
-            if _is_long(entry):
-                await asyncio.to_thread(self._fold.apply, entry)
-            else:
-                self._fold.apply(entry)
+            await self._fold_entry(entry)
             if self.subscriptions:
                 after = self._fold.snapshot()
                 for subscription in [*self.subscriptions]:
@@ -106,11 +103,14 @@ class ReleaseFold:
     async def catch_up(self, batches: Sequence[Batch]) -> None:
         """Fold batches in the one order, as a load does; the fold must not be published yet."""
         async for entry in sliced(await _ordered(batches)):
-            if _is_long(entry):
-                await asyncio.to_thread(self._fold.apply, entry)
-            else:
-                self._fold.apply(entry)
+            await self._fold_entry(entry)
         self.apply((), _ends_of(batches))
+
+    async def _fold_entry(self, entry: Entry) -> None:
+        if _is_long(entry):
+            await asyncio.to_thread(self._fold.apply, entry)
+        else:
+            self._fold.apply(entry)
 
 
 class ReadPositions:

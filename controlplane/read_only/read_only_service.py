@@ -24,7 +24,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log_factory import OpenedLog
-from controlplane.logs.names import brokers_of, is_cluster
+from controlplane.logs.names import is_cluster
 from controlplane.notices import Notices
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
@@ -204,14 +204,10 @@ async def sink_groups(
         yield None if stored is None else StoredSinkGroups(follower, context, stored)
         return
     # Imported here: a dump or an embedded log needs no Kafka client.
-    from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
-    from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
+    from controlplane.controller.kafka_actions import cluster_groups  # noqa: PLC0415
 
-    clusters = ConnectorClusters(brokers_of(settings.where), settings.configuration)
-    try:
-        yield FollowedSinkGroups(follower, context, KafkaActions(clusters))
-    finally:
-        await clusters.close()
+    async with cluster_groups(settings.where, settings.configuration) as actions:
+        yield FollowedSinkGroups(follower, context, actions)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.group_progress import GroupProgress
-from controlplane.logs.names import brokers_of, is_cluster, is_embedded
+from controlplane.logs.names import is_cluster, is_embedded
 from controlplane.settings.worker_settings import decision_settings
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import say
@@ -53,14 +53,10 @@ async def _groups(source: InputLog, reading: LogOptions) -> AsyncIterator["HasGr
     """Open the groups of a cluster, or those that an embedded log has; None: there are none."""
     if is_cluster(source.where):
         # Imported here: the import of aiokafka takes longer than the reading of a small dump.
-        from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
-        from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
+        from controlplane.controller.kafka_actions import cluster_groups  # noqa: PLC0415
 
-        clusters = ConnectorClusters(brokers_of(source.where), reading.configuration)
-        try:
-            yield KafkaActions(clusters)
-        finally:
-            await clusters.close()
+        async with cluster_groups(source.where, reading.configuration) as actions:
+            yield actions
         return
     from controlplane.controller.log_groups import StoredGroups  # noqa: PLC0415
 
