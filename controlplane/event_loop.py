@@ -168,6 +168,15 @@ def cancel_on_signals() -> None:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
+def retrieve_exception(future: "asyncio.Future[Any]") -> None:
+    """Mark the exception of a future that is done as retrieved, as a callback of the future.
+
+    asyncio logs it otherwise if no caller awaits the future.
+    """
+    if not future.cancelled():
+        future.exception()
+
+
 async def cancel_all(tasks: Iterable["asyncio.Future[Any]"]) -> None:
     """Cancel tasks and wait for their end; ignore their results and errors."""
     tasks = list(tasks)

@@ -23,6 +23,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.plan import Outcome, Rejected
 from controlplane.core.releases.profiles import Profile
+from controlplane.event_loop import retrieve_exception
 
 CommandAnswer = Outcome | Rejected
 
@@ -187,7 +188,7 @@ class SharedAction:
         """Wait for a run that begins after this call; raises what that run raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_after(self._current))
-            self._next.add_done_callback(_retrieve_exception)
+            self._next.add_done_callback(retrieve_exception)
         await asyncio.shield(self._next)
 
     async def _run_after(self, previous: asyncio.Task[None] | None) -> None:
@@ -196,9 +197,3 @@ class SharedAction:
         # This run has begun, so later calls need another one.
         self._current, self._next = self._next, None
         await self._act()
-
-
-def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    """Mark the exception as retrieved; asyncio logs it otherwise if every caller has gone."""
-    if not task.cancelled():
-        task.exception()

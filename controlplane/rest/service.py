@@ -12,6 +12,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.group_progress import GroupProgress
+from controlplane.event_loop import retrieve_exception
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.change_feed import ChangeEvent
@@ -201,14 +202,8 @@ class SharedStateRead:
         if self._reading is None or self._reading.done():
             read = self._follower.state(self._profile)
             self._reading = asyncio.create_task(read)
-            self._reading.add_done_callback(_consume_error)
+            self._reading.add_done_callback(retrieve_exception)
         await asyncio.shield(self._reading)
-
-
-def _consume_error(reading: "asyncio.Task[ClusterState]") -> None:
-    """Consume the error of an abandoned read; the next request reports it."""
-    if not reading.cancelled():
-        reading.exception()
 
 
 class Service(NamedTuple):
