@@ -29,6 +29,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from tests.controller.scene import COMMANDS, configured, plane_on
 from tests.outages import until
+from tests.patience import NEVER_RETRIED
 from tests.rest.served_history import client_of
 from tests.worker.worker_fixture import RecordedNotices
 
@@ -162,7 +163,7 @@ def test_ends_wait_only_if_recovery_would_change_nothing(
 
 async def test_an_outage_delays_only_the_end(log: BatchLog) -> None:
     """If the end cannot be written in time, the command is in doubt until a retry ends it."""
-    limits = CommandLimits(end_delay_ms=1, write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
+    limits = msgspec.structs.replace(NEVER_RETRIED, end_delay_ms=1)
     notices = RecordedNotices()
     async with plane_on(log, Settings(limits=limits), notices=notices) as plane:
         log.failures = [None, None, LogUnavailable("away"), LogUnavailable("away")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controlplane.controller import CommandLimits, NotWritten
+from controlplane.controller import NotWritten
 from controlplane.core import views
 from controlplane.core.codec import encode_command
 from controlplane.core.commands import (
@@ -32,6 +32,7 @@ from controlplane.plane import Refusal, Settings
 from tests.controller.scene import COMMANDS, CONFIG, plane_on, written_texts
 from tests.laws.commands.execution import IMPATIENT
 from tests.laws.commands.storage import BreakingMemory, Outage
+from tests.patience import NEVER_RETRIED
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 SOURCE = {"connector.class": "lab.Source"}
@@ -66,7 +67,7 @@ async def test_a_retry_in_doubt_runs_no_second_time(tmp_path: Path) -> None:
         if step.name == "tasks" and next(times, None):
             blocker.execute("BEGIN IMMEDIATE")
 
-    limits = CommandLimits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=60_000)
+    limits = msgspec.structs.replace(NEVER_RETRIED, retry_last_ms=60_000)
     with closing(blocker):
         async with plane_on(log, Settings(limits=limits), stepped=stepped) as plane:
             await plane.execute(CreateConnector("orders", SOURCE))

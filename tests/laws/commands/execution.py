@@ -34,6 +34,7 @@ from tests.laws.commands.events import (
 )
 from tests.laws.commands.storage import FaultInjection, LogOpener
 from tests.laws.commands.world import Groups, Hooks, Kafka, LawClock, Unheard, plugins
+from tests.patience import NEVER_RETRIED
 
 PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
@@ -45,7 +46,7 @@ PATIENT = CommandLimits(retry_first_ms=1, retry_last_ms=60_000, end_delay_ms=60_
 Without a next command, the end of a command is written when the process ends.
 """
 
-IMPATIENT = replace(PATIENT, write_patience_ms=2_000, retry_first_ms=3_000)
+IMPATIENT = replace(NEVER_RETRIED, retry_last_ms=60_000, end_delay_ms=60_000)
 """Limits with a retry pause above the patience: a failed write is not retried."""
 
 _command_id: ContextVar[str] = ContextVar("command_id", default="")
