@@ -81,7 +81,7 @@ _OF_TOPICS = """
     segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable"""
 """Settings of topics (`TopicConfig`); a worker's file may set them for its own topics (KIP-605)."""
 
-_STORES = ("config.storage.", "offset.storage.", "status.storage.")
+_STORES = ("config.storage.", "offset.storage.", "status.storage.", "command.storage.")
 
 UNUSED = {key: reason for reason, keys in _UNUSED.items() for key in keys.split()} | {
     store + key: _ONLY_ON_KAFKA for store in _STORES for key in _OF_TOPICS.split()

@@ -6,7 +6,7 @@ bytes. Kafka's own stores and our fold must read the same from them.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -153,11 +153,18 @@ def renamed(entries: Iterable[Entry], topics: Topics) -> tuple[Entry, ...]:
 @pytest.fixture
 def topics(topic: str) -> Topics:
     """Names of missing topics."""
-    return Topics(*(f"{topic}-{name}" for name in ("configs", "offsets", "status", "commands")))
+    return topics_of(topic)
 
 
-async def own_log(broker: Broker, topics: Topics) -> KafkaLog:
-    """Log as `serve` opens it for these topics."""
+def topics_of(cluster: str) -> Topics:
+    """Names of a cluster's topics."""
+    return Topics(*(f"{cluster}-{name}" for name in ("configs", "offsets", "status", "commands")))
+
+
+async def own_log(
+    broker: Broker, topics: Topics, more: Mapping[str, str] | None = None
+) -> KafkaLog:
+    """Log as `serve` opens it for these topics, and with more settings."""
     settings = {
         "group.id": topics.config,
         "config.storage.topic": topics.config,
@@ -165,6 +172,7 @@ async def own_log(broker: Broker, topics: Topics) -> KafkaLog:
         "status.storage.topic": topics.status,
         "command.storage.topic": topics.commands,
         **SINGLE_REPLICAS,
+        **(more or {}),
     }
     configuration = Configuration(flag_values((key, key, name) for key, name in settings.items()))
     return await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)
@@ -318,3 +326,55 @@ def _lasting(entries: Iterable[Entry], profile: Profile) -> dict[str, Any]:
     """Parts of a state that compaction keeps."""
     state = of_loader(Case(tuple(entries)), profile)
     return {name: part for name, part in state.items() if name not in COUNTED}
+
+
+CLEANED_SOON = {
+    "command.storage.segment.ms": "100",
+    "command.storage.min.cleanable.dirty.ratio": "0",
+}
+CLEANED_AT_ONCE = {**CLEANED_SOON, "command.storage.min.compaction.lag.ms": "0"}
+"""The same, without the 30 days for which a new command topic keeps its records."""
+
+KEYED = commands.CreateConnector("orders", FILE)
+PAUSE = commands.PauseConnector("orders")
+
+
+async def test_a_new_command_topic_keeps_both_records_of_a_command(
+    broker: Broker, topic: str
+) -> None:
+    """A later process knows the idempotency key, while a topic without the 30 days has lost it."""
+    keeping, losing = topics_of(f"{topic}-keeping"), topics_of(f"{topic}-losing")
+    kept = await own_log(broker, keeping, CLEANED_SOON)
+    lost = await own_log(broker, losing, CLEANED_AT_ONCE)
+
+    async def is_cleaned() -> bool:
+        return not await has_acceptance(lost, losing)
+
+    try:
+        async with (
+            ControlPlane.open(kept, Settings(topics=keeping)) as keeper,
+            ControlPlane.open(lost, Settings(topics=losing)) as loser,
+        ):
+
+            async def touch() -> None:
+                await keeper.execute(PAUSE)
+                await loser.execute(PAUSE)
+
+            answer = await keeper.execute(KEYED, key="k")
+            await loser.execute(KEYED, key="k")
+            await compacted(touch, is_cleaned)
+        assert await has_acceptance(kept, keeping)
+        async with ControlPlane.open(kept, Settings(topics=keeping)) as keeper:
+            assert await keeper.execute(KEYED, key="k") == answer
+        async with ControlPlane.open(lost, Settings(topics=losing)) as loser:
+            with pytest.raises(Refusal, match="already exists"):
+                await loser.execute(KEYED, key="k")
+    finally:
+        await kept.close()
+        await lost.close()
+
+
+async def has_acceptance(log: ReadableLog, topics: Topics) -> bool:
+    """True if the command topic has the acceptance of the command with the key `k`."""
+    entries = await records(log, [topics.commands])
+    return any(entry.key == b"k" and b'"accepted"' in (entry.value or b"") for entry in entries)

@@ -9,10 +9,13 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.logs.dumps import read_dump
+from controlplane.logs.kafka.new_topics import new_topic_defaults
 from controlplane.logs.log import LogCorrupt, LogNotUsable, ReadableLog
 from controlplane.logs.log_factory import open_log, partitions_of
 from controlplane.logs.names import is_embedded, path_of
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.settings import Configuration
+from controlplane.settings.sources import flag_values
 from tests.logs.folder import names
 
 
@@ -99,3 +102,36 @@ def test_the_content_of_a_file_decides(tmp_path: Path) -> None:
     assert not is_embedded(str(tmp_path / "dump.db"))
     assert not is_embedded(str(tmp_path / "nowhere.db"))
     assert is_embedded("sqlite:///nowhere.db")
+
+
+KEPT_30_DAYS = {"min.compaction.lag.ms": "2592000000"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "configs"),
+    [
+        ({}, KEPT_30_DAYS),
+        ({"config.storage.segment.ms": "9"}, KEPT_30_DAYS | {"segment.ms": "9"}),
+        (
+            {"config.storage.segment.ms": "9", "command.storage.segment.ms": "8"},
+            KEPT_30_DAYS | {"segment.ms": "8"},
+        ),
+        ({"offset.storage.segment.ms": "9"}, KEPT_30_DAYS),
+        (
+            {"command.storage.min.compaction.lag.ms": "7"},
+            {"min.compaction.lag.ms": "7"},
+        ),
+        (  # brokers refuse a minimum above the maximum
+            {"config.storage.max.compaction.lag.ms": "7"},
+            {"max.compaction.lag.ms": "7"},
+        ),
+    ],
+)
+def test_a_new_command_topic_keeps_its_records(
+    settings: dict[str, str], configs: dict[str, str]
+) -> None:
+    """The configs are those of the config topic, then `command.storage.*`, then 30 days."""
+    configuration = Configuration(flag_values((key, key, text) for key, text in settings.items()))
+    topics = new_topic_defaults(configuration)
+    assert topics["connect-commands"].configs == configs
+    assert "min.compaction.lag.ms" not in topics["connect-configs"].configs

@@ -152,7 +152,7 @@ def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
     known_keys = {*ours(), *(key for key in kafkas.keys if unused(key))}
     assert kafkas.keys.keys() - known_keys == set()
     assert len(kafkas.keys) > 90
-    stores = ("config.storage.", "offset.storage.", "status.storage.")
+    stores = [f"{store}.storage." for store in ("config", "offset", "status", "command")]
     assert [key for key in kafkas.of_topics for store in stores if not unused(store + key)] == []
     assert "min.insync.replicas" in kafkas.of_topics
 

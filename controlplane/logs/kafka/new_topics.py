@@ -2,18 +2,36 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from controlplane.logs.kafka.log import TopicDefaults
 from controlplane.settings import Configuration, WorkerSettings
 
 _STORES = {"config": "config.storage.", "offsets": "offset.storage.", "status": "status.storage."}
 """Prefix of the settings for each topic, by the field of `Topics`."""
 
+_COMMANDS = "command.storage."
+"""Prefix of the settings that concern the command topic alone."""
+
+_MIN_LAG, _MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
+"""Times in which the brokers may not, and must, compact a record."""
+
+COMMANDS_KEPT_MS = 30 * 24 * 60 * 60 * 1_000
+"""Time in which a new command topic keeps both records of a command: its acceptance and its end.
+
+They have the same key, so compaction removes the first one. After that, the command is missing in
+`GET /commands`, and its idempotency key is forgotten at the next start. An embedded log keeps them
+for the same time (`RetentionSettings.commands_ms`)."""
+
 _NO_TOPIC_CONFIGS = ("topic", "partitions", "replication.factor", "file.filename")
 """Settings with such a prefix that are not configs of the topic (the prefix left out)."""
 
 
 def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]:
-    """Return the settings of new topics, by topic; the command topic gets the config topic's.
+    """Return the settings of new topics, by topic.
+
+    The command topic gets the config topic's settings, then those of `command.storage.*`. Unless
+    they limit the time until compaction, records stay for `COMMANDS_KEPT_MS`.
 
     Raises:
         SettingsError: a setting is invalid.
@@ -30,7 +48,11 @@ def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]
         )
         for role, prefix in _STORES.items()
     }
-    return defaults | {worker.topics.commands: defaults[worker.topics.config]}
+    of_config = defaults[worker.topics.config]
+    configs = {**of_config.configs, **_configs(configuration, _COMMANDS)}
+    if _MAX_LAG not in configs:  # brokers refuse a maximum below the minimum
+        configs = {_MIN_LAG: str(COMMANDS_KEPT_MS), **configs}
+    return defaults | {worker.topics.commands: msgspec.structs.replace(of_config, configs=configs)}
 
 
 def _configs(configuration: Configuration, prefix: str) -> Mapping[str, str]:
