@@ -37,7 +37,7 @@ class StateSummary(msgspec.Struct, frozen=True):
     order_marks: tuple[OffsetMark, ...] = ()
     """Offsets of a part that depend on the order between partitions.
 
-    Half surrogate pairs in names of connectors are escapes (`utf8_text`).
+    In names of connectors, half surrogate pairs are written as escapes (`utf8_text`).
     """
 
     @property

@@ -25,8 +25,8 @@ MARKS = 60
 """Steps for marks: the marks of one step are merged and counted."""
 
 POINTS = 160
-"""Steps for offsets: the last offset of each step is drawn. The same number limits the further
-offsets that are drawn because they went back."""
+"""Steps for offsets: the last offset of each step is drawn. Offsets that went back are
+drawn as well, up to the same number."""
 
 PARTITIONS = 6
 """Drawn source partitions of a connector."""

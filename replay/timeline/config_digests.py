@@ -104,12 +104,13 @@ class DigestChanges(NamedTuple):
 
 
 class _ConnectorRows(NamedTuple):
-    """Rows of a connector, their hashes, and those of its pending tasks."""
+    """Rows of a connector, their hashes, and those of its pending task configs."""
 
     rows: ConfigRows
-    """Rows at the last record that was no task config; `waiting` has the hashes of pending ones."""
+    """Rows after the last record that was no task config."""
     hashes: Sequence[int]
     waiting: Mapping[int, int]
+    """Hash of each pending task config, by task."""
 
 
 _TABLES = ConfigRows._fields

@@ -38,7 +38,7 @@ class MixedGroups:
         self._number = 0
         self._heard: dict[str, _WorkerReport] = {}
         self._waiting: dict[str, dict[str, DecodedRecord]] = {}
-        """By worker: others that have since joined a later generation, still lower than its own."""
+        """By worker: workers behind it that have since joined a new, still lower generation."""
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:

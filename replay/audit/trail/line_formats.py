@@ -78,7 +78,7 @@ _COMMANDS: Mapping[str, TrailVerb] = {
 """Verb by command of the control plane; any other command matches every verb."""
 
 _WRITTEN = ("done", "unfinished", "unknown")
-"""Outcomes of commands that may have written records; `unknown` is one of attached clusters."""
+"""Outcomes of commands that may have written records; only attached clusters have `unknown`."""
 
 
 class UnreadableLine(ValueError):

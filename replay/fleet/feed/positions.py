@@ -35,7 +35,8 @@ class ClusterLook(msgspec.Struct, frozen=True):
     problem: str | None = None
     retried_after: int = -1
     """Number of the last batch before the retry of a cluster that was unreadable; -1: no retry. A
-    restarted stream sets it. The look then differs from the earlier one: the cluster is read again.
+    restarted stream sets it. The stream's offset then differs from the earlier one, so Spark runs a
+    batch, which reads the cluster again.
     """
 
     def is_like(self, other: "ClusterLook | None") -> bool:
