@@ -345,7 +345,7 @@ def test_a_sink_moves_between_logs_with_groups(cluster: ClusterCalls, other: Clu
 def test_one_log_under_two_names_is_refused(
     cluster: ClusterCalls, folder: Path, spelling: str, mode: str
 ) -> None:
-    """A log is recognized by its file; the advice to delete the connector would lose it."""
+    """A log is recognized by its file. Advice to delete the copy there would lose the original."""
     (folder / "folder").mkdir()
     (folder / "link").symlink_to("state.db")
     cluster.create()
@@ -354,7 +354,7 @@ def test_one_log_under_two_names_is_refused(
 
 
 async def test_two_urls_of_one_service_are_refused(cluster: ClusterCalls) -> None:
-    """Two URLs of a service show the same connector; the advice is not to delete it."""
+    """Two URLs of a service show the same connector; the error does not advise to delete it."""
     await asyncio.to_thread(cluster.create)
     async with running(cluster.where, "--quiet") as service:
         alias = service.url.replace("127.0.0.1", "localhost")

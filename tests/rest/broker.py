@@ -51,7 +51,7 @@ class SimulatedBroker:
     def _alter(self, action: AlterGroup) -> None:
         """Apply the changes that are possible.
 
-        A group without remaining offsets is deleted, and has none to remove.
+        A group is deleted with its last offset. A removal from a missing group fails.
         """
         put = {(topic, partition): offset for topic, partition, offset in action.put}
         for place in filter(self._is_there, put):

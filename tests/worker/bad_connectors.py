@@ -102,7 +102,7 @@ def block_text() -> str:
 
 @contextmanager
 def _until_released(place: str) -> Iterator[None]:
-    """Block until the end of the test, then run the block."""
+    """Wait until the end of the test, then run the body of the `with` statement."""
     blocked.append(place)
     try:
         released.wait(PATIENCE_S)

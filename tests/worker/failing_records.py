@@ -48,13 +48,13 @@ class Picky(Transformation):
 
 
 class Shaky(Transformation):
-    """Fails with a retriable error for `bad`, as often in all as its setting says."""
+    """Raises a retriable error for `bad`, in the first `failures` calls of all instances."""
 
     config = (key("failures", "INT", "0"),)
     failures = 0
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Raise RetriableError for `bad`, `failures` times in all."""
+        """Raise RetriableError for `bad` until there were `failures` of them."""
         if record.value == "bad" and Shaky.failures < int(self.settings["failures"]):
             Shaky.failures += 1
             raise RetriableError(f"failure {Shaky.failures}")

@@ -1,7 +1,7 @@
 """Replay of a recorded cluster's life by a worker that runs connectors.
 
 Each request is sent to the REST API. Then the worker gets time to write the records that the
-cluster wrote. Additional records are found with the next step.
+cluster wrote. The comparison of the next step finds records that our worker writes later.
 """
 
 import asyncio

@@ -63,7 +63,7 @@ class Draining(Sink):
 
 
 class Inventory(NamedTuple):
-    """Tasks, threads, open files with sockets, and children of this process; no files of a log."""
+    """Tasks, threads, open files (and sockets), and children of this process; no files of a log."""
 
     tasks: Counter[str]
     threads: Counter[str]

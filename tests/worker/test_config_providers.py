@@ -190,7 +190,7 @@ async def test_values_reach_the_tasks_only(
 async def test_failures_do_not_show_secrets(
     tmp_path: Path, providers: Providers, place: str
 ) -> None:
-    """Traces, answers, log lines and dead letters hide the value, in errors of any code."""
+    """Traces, answers, log lines and dead letters hide the value, whichever method raises."""
     notices, log = RecordedNotices(), MemoryLog()
     reference = f"${{dir:{tmp_path}/folder:password}}"
     connector = {"start": LeakingStart, "put": LeakingSink}.get(place, LeakingSource)

@@ -24,7 +24,8 @@ from tests.worker.worker_fixture import (
     until_values,
 )
 
-# `make quick` refuses a fork by skipping the test. Here that would only fail the connector.
+# In `make quick`, a fork raises pytest's exception for a skip. In a connector, that exception fails
+# the connector and skips no test.
 pytestmark = pytest.mark.slow
 
 children: list[int] = []

@@ -151,7 +151,7 @@ class _Families(Collector):
 
 
 def test_every_metric_of_kafka_is_there() -> None:
-    """The document has each of Kafka's metrics once, and OpenMetrics accepts it."""
+    """The exposition has Kafka's metrics and no others; the OpenMetrics parser accepts it."""
     registry = CollectorRegistry()
     registry.register(_Families())
     text = generate_latest(registry).decode()  # type: ignore[no-untyped-call] # it has no types

@@ -155,7 +155,7 @@ TOO_LONG = f"takes more than 20000 steps to match {LONGEST}; simplify it"
 
 
 async def test_nested_repetitions_hold_up_nothing() -> None:
-    """All three kinds of patterns match a long name at once."""
+    """Patterns of predicates, of topic creation and of `topics.regex` match a long name quickly."""
     config = config_with(PREDICATE | CHAIN | {"predicates.p.pattern": NESTED})
     rules = TopicRules.of(
         GROUP | {"topic.creation.g.include": NESTED, "topic.creation.g.exclude": "(b*)*a"}

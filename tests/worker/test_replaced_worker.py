@@ -115,7 +115,7 @@ async def test_a_claim_is_noticed_in_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_nothing_is_written_after_a_claim(tmp_path: Path) -> None:
-    """At least once: neither records nor offsets nor statuses follow the claim; no sink is called.
+    """After the claim, the worker writes no record, offset or status, and calls no sink.
 
     The other process appends records that the sink would get.
     """

@@ -49,7 +49,7 @@ class SinkScript:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any]] = []
-        """Connector, method and argument of each call; of a `put` without records there is none."""
+        """Connector, method and argument of each call. A `put` without records is left out."""
         self.records: list[SinkRecord] = []
         """Records of the puts that have returned."""
         self.acts: dict[str, Callable[[SinkTaskContext, Any], Any]] = {}

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("noted_reports")
 class CalledSource(BadSource):
     """A BadSource whose newest instance the test may call.
 
-    In the method of a plan `connector.METHOD fails`, it reports a failure, and returns.
+    If the plan is `connector.METHOD fails`, that method reports a failure and returns.
     """
 
     newest: "CalledSource"
