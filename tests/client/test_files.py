@@ -133,8 +133,8 @@ def test_one_connector_in_two_files_is_refused(tmp_path: Path) -> None:
 
 def test_one_name_for_several_connectors_is_refused(tmp_path: Path) -> None:
     """`-n` is refused with several connectors."""
-    paths = [write_file(tmp_path, "a", "name=a"), write_file(tmp_path, "b", "x=y")]
-    with pytest.raises(InputRefused, match="its config names it"):
+    paths = [write_file(tmp_path, name, "x=y") for name in ("a", "b")]
+    with pytest.raises(InputRefused, match="-n names one connector, and there are several"):
         read_declared(paths, "b")
 
 

@@ -108,6 +108,8 @@ def test_deleting_all_asks_first(cluster: ClusterCalls) -> None:
     assert "delete orders? [y/N]" in result.err
     assert list(cluster.json("get")) == ["orders"]
     assert cluster.ask("delete", "--all", typed="y\n").out == "orders: deleted\n"
+    cluster.create()
+    assert cluster.output("delete", "--all", "--yes") == "orders: deleted\n"
 
 
 def test_settings_are_patched(cluster: ClusterCalls) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -129,11 +130,13 @@ def test_an_invalid_address_is_one_error() -> None:
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
 def test_the_printed_url_can_be_requested(host: str, shown: str) -> None:
-    """The printed URL can be requested; an IPv6 address is in brackets."""
+    """The printed URL leads to the socket; an IPv6 address is in brackets."""
     if host == "::1" and not _has_ipv6():
         host, shown = "localhost", "127.0.0.1"  # a container without IPv6
     with listen(host, 0) as listening:
         assert url_of(listening) == f"http://{shown}:{listening.getsockname()[1]}"
+        printed = urlsplit(url_of(listening))
+        socket.create_connection((printed.hostname, printed.port or 0)).close()
 
 
 def _has_ipv6() -> bool:

@@ -145,7 +145,8 @@ async def test_an_interval_ends_a_transaction() -> None:
         await until_values(worker.plane.log, "t", [b"v1", b"v2"])
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
         await until(lambda: script.calls.count("commit") >= 2)
-        assert script.calls.count("poll") > script.calls.count("commit")
+        # With a commit after each poll, there would be one more poll at most.
+        assert script.calls.count("poll") > script.calls.count("commit") + 1
 
 
 async def test_polls_without_records_commit() -> None:

@@ -96,11 +96,11 @@ async def test_complete_values_have_the_printed_fields(capsys: pytest.CaptureFix
     assert value in printed(capsys)
 
 
-@pytest.mark.parametrize("lacking", ["throughput"])
-async def test_a_verifiable_source_needs_its_numbers(lacking: str) -> None:
+@pytest.mark.parametrize("numbers", [{}, {"throughput": "fast"}])
+async def test_a_verifiable_source_needs_its_numbers(numbers: dict[str, str]) -> None:
     """A missing or wrong number fails the task."""
     async with running_classes(shipped()) as worker:
-        config = without_schemas(topic="t", **{lacking: "fast"})
+        config = without_schemas(topic="t", **numbers)
         config["connector.class"] = f"{TOOLS}.VerifiableSourceConnector"
         await worker.plane.execute(CreateConnector("v", config))
         await until_state(worker, "v", "RUNNING", "FAILED")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from controlplane.connect import RetriableError
+from controlplane.connect import RetriableError, SinkTaskContext
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import CreateConnector, StopConnector
@@ -315,14 +315,24 @@ class UnmadeSink(KeepingSink):
             raise ConnectError("no sink")
 
 
-async def test_a_failed_sink_closes_its_transformations() -> None:
-    """All its transformations are closed."""
+class UnstartedSink(KeepingSink):
+    """Sink whose task cannot start."""
+
+    def start(self, task: SinkTaskContext) -> None:
+        """Raise ConnectError in the start of the task."""
+        del task
+        raise ConnectError("no sink")
+
+
+@pytest.mark.parametrize("sink", [UnmadeSink, UnstartedSink])
+async def test_a_failed_sink_closes_its_transformations(sink: type[KeepingSink]) -> None:
+    """All transformations are closed that the task has made: none if its sink cannot be created."""
     configured.clear()
-    async with running(UnmadeSink, others=[Noting]) as worker:
-        await create_sink(worker, UnmadeSink, **transformed_by(Noting))
+    async with running(sink, others=[Noting]) as worker:
+        await create_sink(worker, sink, **transformed_by(Noting))
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "no sink" in task_trace(worker, "s")
-    assert closed == configured
+    assert closed == configured == ([] if sink is UnmadeSink else ["picky"])
 
 
 async def test_a_sink_without_a_usable_pattern_leaves_no_transformation_open() -> None:

@@ -259,6 +259,8 @@ async def test_a_paused_sink_gets_nothing() -> None:
         await plane.execute(PauseConnector("s"))
         await until_state(worker, "s", "PAUSED", "PAUSED")
         await produce(plane.log, "t", "b")
+        await plane.execute(CreateConnector("other", config_of(CollectingSink, topics="t")))
+        await until(lambda: put.get("other") == ["a", "b"])
         assert put["s"] == ["a"]
         await plane.execute(ResumeConnector("s"))
         await until(lambda: put["s"] == ["a", "b"])

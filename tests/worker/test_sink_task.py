@@ -184,6 +184,9 @@ async def test_a_pause_commits() -> None:
         await until_state(worker, "s", "PAUSED", "PAUSED")
         assert committed(worker) == {("t", 0): 1}
         await produce(worker.plane.log, "t", "b")
+        await begin(worker, "other")
+        await until(lambda: sinks.records[-1].value == "b")
+        assert sinks.of("s", "put") == [["a"]]
         await worker.plane.execute(ResumeConnector("s"))
         await until(lambda: sinks.of("s", "put") == [["a"], ["b"]])
 

@@ -64,6 +64,7 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
         create = CreateConnector("s", scripted(), initial_state=Target.PAUSED)
         await worker.plane.execute(create)
         await until_state(worker, "s", "PAUSED")
+        assert script.calls == []
         await worker.plane.execute(ResumeConnector("s"))
         await until_state(worker, "s", "RUNNING", "RUNNING")
         await worker.plane.execute(PauseConnector("s"))

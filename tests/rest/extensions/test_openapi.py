@@ -43,8 +43,11 @@ def faults(
     """Contradictions between an answer and its description."""
     responses = operation["responses"]
     response = responses.get(str(answered.status_code), responses["default"])
-    if not answered.content:  # only commands with a dry run may leave their body out
-        is_plain = "content" not in response or "requestBody" not in operation
+    if not answered.content:
+        # The body that is described for a command without a body is that of its dry run.
+        names = {parameter["name"] for parameter in operation.get("parameters", ())}
+        is_of_dry_run = "dry_run" in names and "requestBody" not in operation
+        is_plain = "content" not in response or is_of_dry_run
         return [] if is_plain else ["no body where one is described"]
     if "content" not in response:
         return ["a body where none is described"]

@@ -89,7 +89,7 @@ async def test_the_trail_comes_page_by_page() -> None:
 
 @pytest.mark.parametrize("query", ["outcome=fine", "since=monday", "limit=none", "after=nix"])
 async def test_invalid_filters_are_refused(query: str) -> None:
-    """The error lists the allowed values."""
+    """The error names the refused parameter."""
     async with orders_plane() as (_, client):
         answer = await client.get(f"/commands?{query}")
         assert answer.status_code == 400
