@@ -12,6 +12,7 @@ from controlplane.worker import failure_reader
 from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import (
     BadSink,
     BadSource,
@@ -198,13 +199,14 @@ async def test_a_failed_record_with_a_blocking_text_holds_up_its_task_only(where
         assert "text ended" not in calls
 
 
-async def test_a_blocked_context_gets_no_second_thread() -> None:
+async def test_a_blocked_context_gets_no_second_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a text blocks, its log context gets classes instead of texts, without a wait.
 
     Other contexts get texts.
     """
     with connector_logs("blocked"):
         assert await text_in_time(message_of, BlockingText()) == TIMED_OUT
+        monkeypatch.setattr(failure_reader, "TIMEOUT_S", PATIENCE_S)
         assert await text_in_time(message_of, ValueError("x")) == (
             "ValueError: <exception text timed out>"
         )

@@ -14,6 +14,7 @@ from controlplane.connect.source import SourceRun
 from controlplane.core.commands import PauseConnector
 from controlplane.worker import trial
 from controlplane.worker.blocking_trial import StartTrial
+from tests.patience import wait_until
 from tests.worker.failing_records import Picky, ValuesSource, transformed_by
 
 pytest_plugins = ["pytester"]
@@ -109,7 +110,9 @@ def test_a_time_out_has_the_failure_of_split(
 ) -> None:
     """A connector without tasks fails the test with the reason, which no status has."""
     run = connector_trial(UnableToSplit, {})
-    monkeypatch.setattr(trial, "PATIENCE_S", 1.0)
+    run.status("RUNNING")
+    wait_until(lambda: bool(run._running._notices.split_failure), "the failure of `split`")
+    monkeypatch.setattr(trial, "PATIENCE_S", 0.01)
     with pytest.raises(
         AssertionError, match=r"is RUNNING; `split` failed: OSError\('no tables for 1 tasks"
     ):

@@ -356,7 +356,7 @@ async def test_a_stop_during_a_slow_start_prevents_polls() -> None:
         await worker.plane.execute(CreateConnector("s", scripted()))
         await until(lambda: script.calls == ["start"])
         stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("s")))
-        await asyncio.sleep(0.02)
+        await until(lambda: not worker._actors["s"].task_metrics)  # the task is told to stop
         script.released.set()
         await stopping
         await until_state(worker, "s", "STOPPED")

@@ -14,6 +14,7 @@ from controlplane.core.context import DecisionSettings
 from controlplane.plane import Settings
 from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import class_name
+from controlplane.worker.records import record_errors
 from controlplane.worker.records.record_errors import (
     ErrorSettings,
     RecordErrors,
@@ -21,6 +22,7 @@ from controlplane.worker.records.record_errors import (
     Stage,
     ToleranceExceeded,
 )
+from tests.patience import PATIENCE_S
 from tests.worker.failing_records import (
     TOLERANT,
     WITH_HEADERS,
@@ -108,7 +110,7 @@ def test_retries_end_at_the_time_out() -> None:
     began = time.monotonic()
     assert errors.run(Stage.TRANSFORMATION, "T", failing, None) is None
     assert failing.calls[-1] - began >= 0.399
-    assert len(failing.calls) == 3
+    assert len(failing.calls) in {2, 3}  # on a busy machine, the first pause may take all the time
     assert [failed.reason for failed in errors.take_failures()] == ["RetriableError('not yet')"]
 
 
@@ -134,8 +136,9 @@ def test_a_stop_ends_the_retries_without_a_failure() -> None:
     assert errors.take_failures() == []
 
 
-def test_a_stop_during_a_pause_allows_no_further_attempt() -> None:
+def test_a_stop_during_a_pause_allows_no_further_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends without the retry; as in Kafka, the metric counts it all the same."""
+    monkeypatch.setattr(record_errors, "FIRST_DELAY_MS", 1_000 * PATIENCE_S)
     errors, failing = errors_of(errors_retry_timeout="-1"), FailingOperation(1)
 
     def stopping() -> str:

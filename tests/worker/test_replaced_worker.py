@@ -21,6 +21,7 @@ from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTo
 from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import QUICK, config_of, running, until, until_state
 
 NEVER_MS = 3_600_000
@@ -211,7 +212,7 @@ async def test_an_abandoned_producer_drops_its_queue() -> None:
         await asyncio.sleep(0)
         if not abandoned:
             log.released.set()
-        await asyncio.wait([task], timeout=2)
+        await asyncio.wait([task], timeout=PATIENCE_S)
         assert task.done()
         assert [future.cancelled() for future in futures] == [abandoned]
         assert await log.ends(["t"]) == {"t": [0 if abandoned else 1]}

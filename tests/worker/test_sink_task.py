@@ -353,7 +353,8 @@ async def test_a_failed_pre_commit_rewinds() -> None:
 async def test_a_slow_commit_within_its_time_out_counts() -> None:
     """The commit counts; the task waits for it, so that no later commit overtakes it."""
     log, notices = FaultyLog(), RecordedNotices()
-    async with running(ScriptedSink, log=log, notices=notices) as worker:
+    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=1_000 * PATIENCE_S)
+    async with running(ScriptedSink, log=log, notices=notices, runtime=runtime) as worker:
         await produce(log, "t", "a")
         await begin(worker)
         log.held.add(GROUPS_TOPIC)

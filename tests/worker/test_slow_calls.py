@@ -13,7 +13,7 @@ from tests.worker.worker_fixture import RecordedNotices, config_of, running, unt
 SOON_S = 0.02
 
 LATER_S = 1.0
-"""Longer than any other call of a task takes, even on a busy machine."""
+"""Time limit of calls in the test of a poll; other calls exceed it only on a busy machine."""
 
 
 def warned_threads(notices: RecordedNotices) -> list[object]:
@@ -84,4 +84,5 @@ async def test_a_poll_may_wait_for_records(monkeypatch: pytest.MonkeyPatch) -> N
         await create_bad(worker, BadSource)
         await until(lambda: calls)
         await asyncio.sleep(1.5 * LATER_S)
-        assert not notices.of("call_not_returned")
+        stacks = [notice["stack"] for notice in notices.of("call_not_returned")]
+        assert not [stack for stack in stacks if " in poll" in stack]

@@ -299,7 +299,7 @@ async def test_a_stop_during_a_slow_start_prevents_polls() -> None:
         await worker.plane.execute(CreateConnector("s", scripted()))
         await until(lambda: script.calls == ["start"])
         stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("s")))
-        await asyncio.sleep(0.02)
+        await until(lambda: not worker._actors["s"].task_metrics)  # the task is told to stop
         script.released.set()
         await stopping
         await until_state(worker, "s", "STOPPED")
@@ -317,7 +317,7 @@ async def test_an_end_waits_for_records_in_flight() -> None:
         script.polls.append([row(1), row(1, part=2)])
         await until(lambda: "t" in log.waiting)
         stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("s")))
-        await asyncio.sleep(0.02)
+        await until(lambda: not worker._actors["s"].task_metrics)  # the task is told to stop
         assert offsets(worker, "s") == {}
         log.release("t")
         await stopping

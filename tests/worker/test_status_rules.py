@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from controlplane.core.commands import (
@@ -24,10 +25,11 @@ from controlplane.core.commands import (
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import SHORT, BadSource, blocked, ended, plan, released
 from tests.worker.noted_reports import reported, reports, until_reported
 from tests.worker.numbered_records import CountingSource
-from tests.worker.worker_fixture import config_of, running, until
+from tests.worker.worker_fixture import QUICK, config_of, running, until
 
 pytestmark = pytest.mark.usefixtures("noted_reports")
 
@@ -55,6 +57,13 @@ class CalledSource(BadSource):
         if plan.get("where") == f"connector.{method} fails":
             self.context.fail(ValueError(f"found by {method}"))
 
+
+PATIENT = msgspec.structs.replace(
+    QUICK,
+    task_shutdown_graceful_timeout_ms=1_000 * PATIENCE_S,
+    connector_stop_timeout_ms=1_000 * PATIENCE_S,
+)
+"""Worker settings under which load alone abandons no task or connector."""
 
 CONFIG = config_of(CalledSource)
 
@@ -234,7 +243,8 @@ async def test_each_event_has_its_reports(rule: StatusRule) -> None:
     if rule.where:
         plan.update(where=rule.where, how=rule.how, returned=rule.returned)
     expected: dict[str, list[str]] = {"connector": [], "task 0": []}
-    async with running(CalledSource, runtime=SHORT) as worker:
+    runtime = SHORT if rule.how == "hang" else PATIENT
+    async with running(CalledSource, runtime=runtime) as worker:
         for step in rule.steps:
             await act(worker, step.event)
             for instance, caused in (("connector", step.connector), ("task 0", step.task)):
@@ -249,7 +259,7 @@ async def test_each_event_has_its_reports(rule: StatusRule) -> None:
 
 async def test_the_end_of_a_worker_unassigns() -> None:
     """A worker that ends reports its connectors and tasks as UNASSIGNED, safely."""
-    async with running(CalledSource, runtime=SHORT) as worker:
+    async with running(CalledSource, runtime=PATIENT) as worker:
         await act(worker, "create")
         await until_reported("connector", RUNNING)
         await until_reported("task 0", RUNNING)
@@ -275,11 +285,11 @@ async def test_a_connector_that_is_abandoned_in_its_stop_reports_nothing() -> No
 async def test_a_class_that_cannot_run_here_fails_safely() -> None:
     """A worker without the class reports connector and task as FAILED."""
     log = MemoryLog()
-    async with running(CalledSource, runtime=SHORT, log=log) as worker:
+    async with running(CalledSource, runtime=PATIENT, log=log) as worker:
         await act(worker, "create")
         await until_reported("task 0", RUNNING)
     reports.clear()
-    async with running(CountingSource, runtime=SHORT, log=log):
+    async with running(CountingSource, runtime=PATIENT, log=log):
         await until_reported("connector", FAILED)
         await until_reported("task 0", FAILED)
 
@@ -287,7 +297,7 @@ async def test_a_class_that_cannot_run_here_fails_safely() -> None:
 async def test_statuses_of_tasks_are_removed_before_that_of_their_connector() -> None:
     """A deletion removes the statuses of the tasks first."""
     plan.update(where="connector.task_configs", how="return", returned=[{}, {}])
-    async with running(CalledSource, runtime=SHORT) as worker:
+    async with running(CalledSource, runtime=PATIENT) as worker:
         await worker.plane.execute(CreateConnector("bad", CONFIG | {"tasks.max": "2"}))
         await until_reported("task 1", RUNNING)
         await act(worker, "delete")
@@ -300,7 +310,7 @@ async def test_the_status_of_a_task_beyond_the_new_number_is_removed() -> None:
     """The status of a task that no longer exists is removed; the other task keeps its status."""
     plan.update(where="connector.task_configs", how="return", returned=[{}, {}])
     config = CONFIG | {"tasks.max": "2"}
-    async with running(CalledSource, runtime=SHORT) as worker:
+    async with running(CalledSource, runtime=PATIENT) as worker:
         await worker.plane.execute(CreateConnector("bad", config))
         await until_reported("task 0", RUNNING)
         await until_reported("task 1", RUNNING)

@@ -23,6 +23,7 @@ from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
 from tests.outages import FarAway, GatedLog, until
+from tests.patience import PATIENCE_S
 from tests.rest.plane import orders_plane
 from tests.rest.served_history import client_of, following, served, service_of
 
@@ -101,6 +102,7 @@ async def test_health_requests_share_one_read_of_a_slow_log(
         assert gated.begun == 1
         assert len(asyncio.all_tasks()) == tasks + 1
         assert (await client.get("/")).json()["version"] == "3.9.2"
+        monkeypatch.setattr(worker_endpoints, "HEALTH_S", PATIENCE_S)
         gated.may_be_read.set()
         assert (await client.get("/health")).json()["status"] == "healthy"
     await log.close()
