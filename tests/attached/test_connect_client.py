@@ -177,7 +177,7 @@ async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> 
 async def test_the_last_refusal_is_returned_after_the_patience(
     client_of: Callable[..., ConnectClient],
 ) -> None:
-    """Without a refusal, as no worker can be reached, `NoWorkerAnswers` is raised."""
+    """If no worker can be reached, there is no refusal, and `NoWorkerAnswers` is raised."""
     for refusal in REBALANCES[:2]:  # 409 and 500
         answer = await client_of(WorkerScript(refusal)).send(PAUSE)
         assert (answer.status, answer.message) == (refusal.status_code, refusal.json()["message"])

@@ -10,7 +10,7 @@ from tests.patience import PATIENCE_S
 
 
 async def test_a_request_begins_an_idle_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All waiting tasks continue as soon as the task that sends the request waits, too."""
+    """All waiting tasks continue once the sending task waits for its answer."""
     monkeypatch.setattr(idle_signal, "LONGEST_S", PATIENCE_S)
     pause, order = IdleSignal(), list[str]()
 

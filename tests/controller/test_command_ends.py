@@ -34,7 +34,7 @@ from tests.rest.served_history import client_of
 from tests.worker.worker_fixture import RecordedNotices
 
 HELD = Settings(limits=CommandLimits(end_delay_ms=3_600_000, retry_first_ms=1, retry_last_ms=1))
-"""Ends wait for the next command alone."""
+"""Settings under which only the next command writes a waiting end: no test reaches the delay."""
 AT_ONCE = Settings(limits=CommandLimits(end_delay_ms=1))
 PAUSE_A, PAUSE_B = PauseConnector("a"), PauseConnector("b")
 

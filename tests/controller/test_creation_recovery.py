@@ -47,7 +47,7 @@ async def died(step: str) -> MemoryLog:
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
 async def test_a_creation_without_its_class_is_rolled_back(step: str) -> None:
-    """Without its class, recovery leaves no connector and no offset; the key has the reason."""
+    """Without its class, recovery leaves no connector and no offset; a retry gets the reason."""
     log = await died(step)
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == []

@@ -172,7 +172,7 @@ async def test_the_next_process_completes_the_rollback() -> None:
 
 
 async def test_a_cancelled_start_leaves_no_retry() -> None:
-    """A start that is cancelled during one rollback has no retry of another one left."""
+    """After a start is cancelled during one rollback, no task retries another rollback."""
     log = MemoryLog()
     async with plane_on(log, **around(CrashingKafka())) as plane:
         for name in ("orders", "users"):

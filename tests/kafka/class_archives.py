@@ -65,7 +65,7 @@ def recorder(name: str) -> Iterator[bool]:
 
 
 def extended(path: str, longer: str) -> str:
-    """Jars of `longer`, those of `path` first: so a JVM can use the class archive of `path`."""
+    """Class path of `longer` that begins with `path`, so that the archive of `path` fits it."""
     jars = dict.fromkeys([*path.split(os.pathsep), *longer.split(os.pathsep)])
     return os.pathsep.join(jars)
 

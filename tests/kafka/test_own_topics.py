@@ -112,7 +112,7 @@ async def records(log: ReadableLog, topics: Iterable[str]) -> list[Entry]:
 
 
 def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
-    """All bytes of records except their offsets, by partition."""
+    """Position, time, key and value of each record, by position; headers are left out."""
     return sorted(
         (
             (entry.topic, entry.partition, entry.offset, entry.timestamp, entry.key, entry.value)

@@ -146,7 +146,7 @@ def _check_records(predicted: ClusterAssessment, written: list[Entry]) -> None:
 
 
 def _check_output(worker: KafkaWorker, log: Iterable[Entry]) -> None:
-    """Check that a started worker logs no error except about STOPPED, if its release lacks it."""
+    """Check a started worker's errors: only about STOPPED statuses that its release cannot read."""
     lacks = not Profile.of(worker.release).status_stopped
     reports = [entry.value or b"" for entry in log if (entry.key or b"").startswith(b"status-conn")]
     unread = [value for value in reports if lacks and b'"STOPPED"' in value]

@@ -43,7 +43,7 @@ OURS = "ours"
 
 
 class SinkScene(NamedTuple):
-    """Worker with a stopped sink, and a plane of its release with a sink of the same name."""
+    """Worker, a service beside it, and a plane of its release with the stopped sink `NAME`."""
 
     broker: Broker
     worker: KafkaWorker
@@ -75,7 +75,7 @@ async def plane_beside(broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
 async def scene(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[SinkScene]:
-    """Broker and worker of a release, shared by all tests; the worker's sink has consumed."""
+    """Broker and worker of a release, shared by all tests; the topic has records."""
     folder = tmp_path_factory.mktemp("sinks")
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(up(request.param, folder))
@@ -91,7 +91,7 @@ async def scene(
 
 
 async def accepted(rest: httpx.AsyncClient, method: str, path: str, body: Any = None) -> None:
-    """Send a request until the worker, which may rebalance, has accepted it."""
+    """Send a request, again while the worker rebalances."""
     async with asyncio.timeout(PATIENCE_S):
         while (await rest.request(method, path, json=body)).status_code in BUSY:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
@@ -104,7 +104,7 @@ async def status_and_body(rest: httpx.AsyncClient, path: str) -> tuple[int, byte
 
 
 async def created(scene: SinkScene, name: str, folder: Path, **settings: str) -> None:
-    """Create a sink on the worker, and wait until it has consumed the topic."""
+    """Create a sink on the worker."""
     file = {"file": str(folder / name)}
     config = {"connector.class": SINK, "topics": TOPIC, **file, **CONVERTERS, **settings}
     body = {"name": name, "config": {key.replace("__", "."): text for key, text in config.items()}}

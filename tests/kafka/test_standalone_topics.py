@@ -51,7 +51,7 @@ SHIPPED: Mapping[str, str] = {
 
 
 class Pipeline:
-    """File whose lines go through a topic to another file, as connector files."""
+    """Connector files of a source and a sink: lines go from a file through a topic to a file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

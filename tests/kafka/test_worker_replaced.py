@@ -131,7 +131,7 @@ async def test_tasks_of_the_old_worker_end_without_a_status(
 async def test_no_offset_follows_a_claim(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
-    """A claim without a worker writes no status: the refused next commit of offsets reveals it."""
+    """A claim without a worker writes no status; the next commit of offsets is refused instead."""
     NumberedSource.ended.clear()
     topic = await new_topic(1, cleanup__policy="delete")
     async with worker_on(broker, own_topics, NumberedSource, limits=NEVER_ASKS) as older:

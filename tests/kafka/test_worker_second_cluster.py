@@ -35,7 +35,7 @@ CLIENTS = ("producer", "consumer", "admin")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
-    """Second cluster with a SASL_SSL listener only."""
+    """Second cluster, with a SASL_SSL listener beside the plain one."""
     folder = tmp_path_factory.mktemp("elsewhere")
     async with up(RELEASES[0], folder, listeners=("SASL_SSL",)) as broker:
         yield broker

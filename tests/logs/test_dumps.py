@@ -326,7 +326,7 @@ CONSOLE_WRONG = {
 
 @pytest.mark.parametrize("case", CONSOLE_WRONG)
 def test_a_bad_line_of_the_console_is_reported(read: Read, case: str) -> None:
-    """A bad line is left out, even a last one that may be whole; the problem says what to do."""
+    """A bad line is left out, even at the end of the file; the problem gives the reason."""
     wrong, reason = CONSOLE_WRONG[case]
     dump = read(CONSOLE_3_9 + wrong, topic="t")
     assert dump.entries == RECORDS

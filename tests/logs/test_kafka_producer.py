@@ -95,7 +95,7 @@ class AppendsWithOutage(IndependentAppends):
 
 
 async def test_an_outage_after_a_refusal_loses_no_position() -> None:
-    """Written records keep their positions; the others are appended again, in order."""
+    """Written records keep their positions; the outcome of each other one is the outage."""
     topics = ["written", *["refused"] * 4]
     records = [Record(topic, 0, 1, b"k", b"v") for topic in topics]
     written, *others = await AppendsWithOutage().append(records)
