@@ -18,6 +18,7 @@ from controlplane.plane import Settings
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import CLOSING_SHARE, UpkeepSettings
 from tests.controller.scene import connector, plane_on
+from tests.patience import PATIENCE_S
 
 CONNECTORS = 20
 RECORDS = 3 * CONNECTORS
@@ -80,9 +81,9 @@ async def log(tmp_path: Path) -> AsyncIterator[ReadCountingLog]:
     await opened.close()
 
 
-def settings(**upkeep: Any) -> Settings:
-    """Settings of the upkeep of the log."""
-    return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, **upkeep))
+def settings(closing_ms: int = 1_000 * PATIENCE_S) -> Settings:
+    """Settings of the upkeep of the log; by default a busy machine completes its snapshots."""
+    return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, closing_ms=closing_ms))
 
 
 async def lived(log: ReadCountingLog, settings: Settings, **overrides: Any) -> None:

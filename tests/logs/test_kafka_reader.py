@@ -21,6 +21,7 @@ from controlplane.logs.kafka.reads.decoder import decode
 from controlplane.logs.kafka.reads.frames import partition_frames
 from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
+from tests.patience import PATIENCE_S
 
 AT = ("offsets", 3)
 NO_PRODUCER = -1
@@ -332,18 +333,20 @@ def test_every_error_code_has_a_sentence() -> None:
 
 
 QUICK = ReadLimits(connect_timeout_ms=300, request_timeout_ms=300)
+UNHURRIED = ReadLimits(connect_timeout_ms=1_000 * PATIENCE_S, request_timeout_ms=1_000 * PATIENCE_S)
+"""Limits for failures that come at once: a time-out would be another failure."""
 
 
 async def test_an_unknown_host_is_named() -> None:
     """The error names the unknown host."""
     with pytest.raises(LogUnavailable, match=r"no-such-broker\.invalid.* does not resolve"):
-        await KafkaReader.open("no-such-broker.invalid:9092", limits=QUICK)
+        await KafkaReader.open("no-such-broker.invalid:9092", limits=UNHURRIED)
 
 
 async def test_a_refused_connection_names_the_address(unused_tcp_port: int) -> None:
     """The error for a refused connection names the address."""
     with pytest.raises(LogUnavailable, match=f"no broker listens at 127.0.0.1:{unused_tcp_port}"):
-        await KafkaReader.open(f"127.0.0.1:{unused_tcp_port}", limits=QUICK)
+        await KafkaReader.open(f"127.0.0.1:{unused_tcp_port}", limits=UNHURRIED)
 
 
 ListenerBehaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -411,7 +414,7 @@ async def test_a_server_other_than_kafka_is_reported(stranger: str) -> None:
     """The error names the settings to check."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=r"check the address and security\.protocol"):
-            await KafkaReader.open(address, limits=QUICK)
+            await KafkaReader.open(address, limits=UNHURRIED)
 
 
 PATIENT = ReadLimits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
