@@ -25,7 +25,6 @@ from tests.client.client_calls import ClusterCalls
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
 from tests.kafka.consumers import consuming
-from tests.kafka.live_cluster import PAUSE_S
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.kafka.worker_service import until
@@ -56,12 +55,17 @@ class SteeredCluster:
         """Leave offsets of an earlier connector of this name."""
         body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
         assert (await self.ask("POST", "/connectors", body)).is_success
-        while True:
-            answer = await self.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": AT_9})
-            if answer.is_success:
-                break
-            await asyncio.sleep(PAUSE_S)
+        await self.moves_to_9(name)
         assert (await self.ask("DELETE", f"/connectors/{name}")).is_success
+
+    async def moves_to_9(self, name: str) -> None:
+        """Alter the offset of a stopped connector, again while the worker rebalances."""
+
+        async def is_altered() -> bool:
+            path = f"/connectors/{name}/offsets"
+            return (await self.ask("PATCH", path, {"offsets": AT_9})).is_success
+
+        await until(is_altered)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -398,7 +402,7 @@ async def test_a_foreign_change_is_undone_once(cluster: SteeredCluster, tmp_path
         moved = (await ended(rest))["records"][-1]
         config = {**CONFIG, "batch.size": "7"}
         assert (await cluster.ask("PUT", "/connectors/undone/config", config)).is_success
-        assert await cluster.ask("PATCH", "/connectors/undone/offsets", {"offsets": AT_9})
+        await cluster.moves_to_9("undone")
         key = {"idempotency-key": "undo"}
         path = f"/connectors/undone/undo?to={moved}&offsets=true"
         dry = (await rest.post(f"{path}&dry_run=true")).json()

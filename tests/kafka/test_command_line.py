@@ -9,7 +9,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.command_calls import CommandResult, call, refusal
 from tests.kafka.conftest import NEWEST
-from tests.kafka.producer import NewTopic, writer
+from tests.kafka.producer import NewTopic, reading, writer
 from tests.kafka.real_kafka import CLUSTER_ID, USERS, Broker
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
@@ -127,6 +127,8 @@ async def test_a_missing_topic_is_refused_and_not_created(
             assert "topic no-such-topic does not exist" in sentence
             assert "--config-topic" in sentence
     assert not log.exists()
+    async with reading(broker.bootstrap) as reader:
+        assert "no-such-topic" not in await reader.topics()
 
 
 async def test_records_of_a_cluster_without_connect_are_shown(

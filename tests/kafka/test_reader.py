@@ -1,11 +1,14 @@
 """Reads to the end of real topics give exactly the written records."""
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
 from controlplane.core.entry import Entry
+from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.protocol.metadata import ClusterLayout
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
 from tests.kafka.producer import (
@@ -44,11 +47,21 @@ async def test_ends_from_leaders_need_no_new_metadata(
 ) -> None:
     """Ends grow with the log without new metadata requests; a deleted topic is noticed."""
     monkeypatch.setattr("controlplane.logs.kafka.reads.reader.LAYOUT_S", PATIENCE_S)
-    topic = await new_topic(2)
+    topic, leaders, lookups = await new_topic(2), Cluster.leaders, list[object]()
+
+    async def counted(cluster: Cluster, topics: Iterable[str]) -> ClusterLayout:
+        lookups.append(topics)
+        return await leaders(cluster, topics)
+
     async with writer(broker) as out:
-        for number in range(3):
-            assert await reader.ends_from_leaders([topic]) == {topic: [0, number]}
-            await out.put(topic, 1, b"k", b"v")
+        await out.put(topic, 1, b"k", b"v")  # the leader of the new topic answers by now
+        await reader.ends_from_leaders([topic])
+        with monkeypatch.context() as patch:
+            patch.setattr(Cluster, "leaders", counted)
+            for number in range(1, 4):
+                assert await reader.ends_from_leaders([topic]) == {topic: [0, number]}
+                await out.put(topic, 1, b"k", b"v")
+    assert lookups == []
     assert await reader.ends_from_leaders([topic]) == await reader.ends([topic])
     await delete_topic(broker, topic)
     with pytest.raises(LogNotUsable, match="does not exist"):

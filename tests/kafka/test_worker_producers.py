@@ -18,7 +18,6 @@ from controlplane.logs.log import Record
 from controlplane.worker.data_topics.clients import ProducerFenced, ProducerRecord
 from controlplane.worker.data_topics.kafka_producer import FENCED, RecordPlacer
 from controlplane.worker.task_identity import TaskIdentity
-from tests.kafka import broker_worker
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.producer import admin, create_topic, reading, writer
@@ -180,8 +179,7 @@ async def test_a_blocked_offsets_topic_delays_no_other_task(
     monkeypatch.setattr(RecordPlacer, "placed_offset", holding)
     config = config_of(CountingSource, topic=name)
     rarely = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=60_000)
-    monkeypatch.setattr(broker_worker, "QUICK", rarely)
-    async with worker_on(broker, own_topics, CountingSource) as worker:
+    async with worker_on(broker, own_topics, CountingSource, limits=rarely) as worker:
         own = {"offsets.storage.topic": f"{name}-own"}
         await worker.plane.execute(CreateConnector("held", config | own))
         await until(held.is_set)

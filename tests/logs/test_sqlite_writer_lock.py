@@ -151,6 +151,7 @@ def test_a_companion_in_a_foreign_folder_stays() -> None:
             companion.chmod(0o666)
             folder.chmod(0o555)
             assert output_of_unprivileged_process(path, "writing") == ""
+            assert companion.exists()
             folder.chmod(0o700)
             with writer_lock(path):
                 pass
