@@ -127,7 +127,7 @@ class _JsonScan:
         self._met = bool(special)
         """True if a secret may have occurred."""
         self._number = (0, 0)
-        """Start and end of the last number: a remainder directly after it begins at its start."""
+        """Span of the last number. A remainder right after a number includes that number."""
         self._pieces: list[str] = []
         self._copied = 0
 

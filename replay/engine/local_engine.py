@@ -101,7 +101,8 @@ class LocalEngine:
         """Plan the states at a cut from a snapshot before it; None: from the beginning."""
         folded: tuple[str, ...] = ()
         if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
-            # The order between partitions is not frozen, so a state with more than one is read.
+            # The order between partitions is not frozen. So a topic with records in several
+            # partitions is read.
             folded = tuple(
                 topic
                 for topic in self._snapshot_states(snapshot, profiles)

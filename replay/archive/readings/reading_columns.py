@@ -52,7 +52,7 @@ class PartitionReadings(NamedTuple):
     dense: Flags
     """True if no offset of the reading is missing; False if one may be."""
     joined: OffsetColumn
-    """Number of looks with offsets that were joined into the reading, besides its own look."""
+    """Number of further looks with offsets that were joined into the reading."""
 
     def then(self, later: "PartitionReadings") -> "PartitionReadings":
         """Return these readings followed by later ones of the same partition."""
@@ -115,7 +115,7 @@ def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> Parti
     lasts = np.append(rows[1:], len(goes_on)) - 1
     joins = in_dense_look[rows]
     starts, ends = readings.starts[rows], readings.ends[lasts]
-    # `joined` counts looks besides the reading's own look.
+    # `joined` does not count the reading's own look.
     looks = np.add.reduceat(readings.joined + _looks_ending(readings), rows)
     return PartitionReadings(
         starts,
