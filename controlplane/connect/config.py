@@ -95,7 +95,7 @@ def _check_words(definition: ConfigKey, words: str) -> None:
 
 
 def _only_type(words: str) -> str | None:
-    """Return the only type of keys that words fit; None: there is no such limit."""
+    """Return the only type that a key with these valid values can have; None: there are others."""
     types = (type_ for start, type_ in _ONLY_TYPES.items() if words.startswith(start))
     return next(types, None)
 

@@ -34,7 +34,9 @@ def limit_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolved_limits(config: Mapping[str, Any], resolved: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the part of a resolved config that limits tasks; `config`: with its references.
+    """Return the part of a resolved config that limits tasks.
+
+    `config` is the same config before its references were resolved: only its keys count.
 
     Defaults of the connector's class do not count, as in Kafka.
     """

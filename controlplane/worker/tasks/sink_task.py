@@ -419,7 +419,7 @@ class SinkTaskRun:
             self._measure_positions()
 
     async def _await_reports(self) -> None:
-        """Wait until all reports are in the log: no committed offset precedes them (KIP-610).
+        """Wait until all reports are in the log: offsets are committed only afterwards (KIP-610).
 
         Raises:
             Exception: a report has failed.
