@@ -12,11 +12,11 @@ A crash may lose a waiting record. Then `recover` ends the command again, with t
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from controlplane.controller.plan_execution import LogWriter, RequestDrafts
 from controlplane.core.commands import CommandRequest
 from controlplane.core.entry import Position
+from controlplane.event_loop import retrieve_exception
 from controlplane.logs.log import LogError, LogNotUsable
 
 EndsFailed = Callable[[Sequence[CommandRequest], LogError], None]
@@ -33,8 +33,9 @@ class CommandEnds:
         self._waiting: list[RequestDrafts] = []
         self._under_way: set[asyncio.Future[Sequence[Position]]] = set()
         """Appends that include ends; each future has the positions that were written."""
+        self._flushes: set[asyncio.Task[Sequence[Position]]] = set()
+        """Appends of ends alone, which no caller can cancel."""
         self._timer: asyncio.TimerHandle | None = None
-        self._flushing: asyncio.Task[Sequence[Position]] | None = None
 
     def add(self, end: RequestDrafts) -> None:
         """Let the end of a command wait for the next append, or for the delay."""
@@ -50,29 +51,53 @@ class CommandEnds:
         records of the command.
         """
         ends = self._take()
-        return await self._append(ends, first) if ends else await self._writer.append(first)
+        if not ends:
+            return await self._writer.append(first)
+        return await self._append(self._announced(), ends, first)
 
     async def flush(self) -> Sequence[Position]:
-        """Write the ends that wait, and await the appends under way; return all their positions."""
-        under_way = [*self._under_way]
+        """Write the ends that wait, and await the appends under way; return all their positions.
+
+        A cancelled call stops no append.
+        """
+        self._begin_flush()
         positions: list[Position] = []
-        if ends := self._take():
-            with suppress(LogError):  # reported to `failed`
-                positions += await self._append(ends)
-        for written in under_way:
-            positions += await written
+        for written in [*self._under_way]:
+            await asyncio.wait([written])  # unlike `await`, never cancels the future
+            positions += written.result()
         return positions
 
+    def stop(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
+        """Begin no further append; return those of ends alone, for the caller to cancel."""
+        self._take()
+        return [*self._flushes]
+
+    def _begin_flush(self) -> None:
+        if ends := self._take():
+            written = self._announced()
+            flush = asyncio.create_task(self._append(written, ends), name="ends of commands")
+            self._flushes.add(flush)
+            flush.add_done_callback(self._flushes.discard)
+            flush.add_done_callback(retrieve_exception)  # a failure is reported to `failed`
+            flush.add_done_callback(lambda _: self._conclude(written, []))  # cancelled at once
+
+    def _announced(self) -> "asyncio.Future[Sequence[Position]]":
+        """Result of an append that begins, for `flush` to await."""
+        written = asyncio.get_running_loop().create_future()
+        self._under_way.add(written)
+        return written
+
     async def _append(
-        self, ends: Sequence[RequestDrafts], *first: RequestDrafts
+        self,
+        written: "asyncio.Future[Sequence[Position]]",
+        ends: Sequence[RequestDrafts],
+        *first: RequestDrafts,
     ) -> Sequence[Position]:
-        """Append ends and the first records of a command.
+        """Append ends and the first records of a command; pass their positions to `written`.
 
         A log does not tell whose record it refuses. So after a refusal, each end is appended alone,
         before the records of the command.
         """
-        written = asyncio.get_running_loop().create_future()
-        self._under_way.add(written)
         positions: list[Position] = []
         try:
             positions += await self._writer.append(*ends, *first)
@@ -85,9 +110,15 @@ class CommandEnds:
             self._failed([end.request for end in ends], failure)
             raise
         finally:
-            self._under_way.discard(written)
-            written.set_result(positions)
+            self._conclude(written, positions)
         return positions
+
+    def _conclude(
+        self, written: "asyncio.Future[Sequence[Position]]", positions: Sequence[Position]
+    ) -> None:
+        self._under_way.discard(written)
+        if not written.done():
+            written.set_result(positions)
 
     async def _append_alone(self, end: RequestDrafts) -> Sequence[Position]:
         try:
@@ -102,6 +133,3 @@ class CommandEnds:
             self._timer = None
         ends, self._waiting = self._waiting, []
         return ends
-
-    def _begin_flush(self) -> None:
-        self._flushing = asyncio.create_task(self.flush(), name="ends of commands")

@@ -333,7 +333,8 @@ class Controller:
             await self._wait_for_commands()
         finally:
             jobs = [job.task for job in self._running.values()]
-            await cancel_all([*jobs, *self._unfinished.stop_retrying()])
+            ends = self._execution.stop_ends()
+            await cancel_all([*jobs, *ends, *self._unfinished.stop_retrying()])
 
     async def _wait_for_commands(self) -> None:
         """Wait for the running commands; stop retrying the unfinished ones.

@@ -139,6 +139,10 @@ class LateEnds(Protocol):
         """Write the ends that wait, and await the appends under way; return all their positions."""
         ...
 
+    def stop(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
+        """Begin no further append; return those of ends alone, for the caller to cancel."""
+        ...
+
 
 class PlanExecution:
     """Executes plans. Without a `commands_topic` it records no commands.
@@ -224,6 +228,10 @@ class PlanExecution:
         """Write the "finished" records that wait, and read them back."""
         if self._ends is not None:
             await self._writer.read_back(await self._ends.flush())
+
+    def stop_ends(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
+        """Write no further ends; return the appends of ends, for the caller to cancel."""
+        return [] if self._ends is None else self._ends.stop()
 
     async def _overtaken(
         self, request: CommandRequest, accepted_drafts: Sequence[Draft], connector: str

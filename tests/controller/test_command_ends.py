@@ -1,5 +1,6 @@
 """Answers before the end of a command is recorded, on a log with fast batches."""
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -49,11 +50,21 @@ class BatchLog(MemoryLog):
         self.batches: list[list[str]] = []
         self.failures: list[Exception | None] = []
         """Failures of the next appends, in order; None: that append succeeds."""
+        self.open = asyncio.Event()
+        """Appends wait for it."""
+        self.open.set()
+        self.appending = 0
+        """Number of appends under way."""
 
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
         """Append a batch, unless a failure is due."""
+        self.appending += 1
+        try:
+            await self.open.wait()
+        finally:
+            self.appending -= 1
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
@@ -120,6 +131,38 @@ async def test_an_end_without_a_next_command_is_written_soon(log: BatchLog) -> N
         await plane.execute(PAUSE_A)
         await until(lambda: is_finished(plane, 1))
         assert log.batches == [["accepted command-1"], ["target-state-a"], ["finished command-1"]]
+
+
+async def test_a_reader_that_leaves_spoils_no_command(log: BatchLog) -> None:
+    """A cancelled reader of the trail leaves a command alone whose append it awaited."""
+    async with plane_on(log, HELD) as plane:
+        await plane.execute(PAUSE_A)
+        log.open.clear()
+        command = asyncio.create_task(plane.execute(PAUSE_B))
+        await until(lambda: log.appending)
+        readers = [asyncio.create_task(plane.write_ends()) for _ in range(2)]
+        await asyncio.sleep(0)  # both wait now
+        readers[0].cancel()
+        await asyncio.wait(readers[:1])
+        log.open.set()
+        await asyncio.gather(command, readers[1])
+        assert log.batches[2:] == [["finished command-1", "accepted command-2"], ["target-state-b"]]
+        assert is_finished(plane, 1)
+
+
+async def test_a_reader_that_leaves_loses_no_end(log: BatchLog) -> None:
+    """The ends that a cancelled reader has begun to write precede the next steps."""
+    async with plane_on(log, HELD) as plane:
+        await plane.execute(PAUSE_A)
+        log.open.clear()
+        reader = asyncio.create_task(plane.write_ends())
+        await until(lambda: log.appending)
+        reader.cancel()
+        await asyncio.wait([reader])
+        log.open.set()
+        await plane.execute(ResumeConnector("a"))
+        names = [name for batch in log.batches for name in batch]
+        assert names.index("finished command-1") < names.index("accepted command-2")
 
 
 async def test_the_trail_shows_the_ends_of_answered_commands(log: BatchLog) -> None:
