@@ -139,7 +139,7 @@ async def test_a_reader_that_leaves_spoils_no_command(log: BatchLog) -> None:
         await plane.execute(PAUSE_A)
         log.open.clear()
         command = asyncio.create_task(plane.execute(PAUSE_B))
-        await until(lambda: log.appending)
+        await until(lambda: log.appending > 0)
         readers = [asyncio.create_task(plane.write_ends()) for _ in range(2)]
         await asyncio.sleep(0)  # both wait now
         readers[0].cancel()
@@ -156,7 +156,7 @@ async def test_a_reader_that_leaves_loses_no_end(log: BatchLog) -> None:
         await plane.execute(PAUSE_A)
         log.open.clear()
         reader = asyncio.create_task(plane.write_ends())
-        await until(lambda: log.appending)
+        await until(lambda: log.appending > 0)
         reader.cancel()
         await asyncio.wait([reader])
         log.open.set()
