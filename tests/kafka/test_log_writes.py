@@ -256,11 +256,23 @@ async def test_new_topics_are_compacted(log: KafkaLog, topic: str) -> None:
 
 
 async def test_a_new_topic_gets_its_settings(broker: Broker, topic: str) -> None:
-    """Settings of a new topic are passed on, except for the clean-up policy."""
+    """Settings of a new topic are passed on, except for the clean-up policy.
+
+    Optional settings are left out if the brokers refuse them.
+    """
     defaults = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
     async with opened(broker.bootstrap, new_topics={f"{topic}-new": defaults}) as log:
         await log.create_topic(f"{topic}-new", 1)
         assert await log.check([f"{topic}-new"]) == []
+    least, most = {"min.compaction.lag.ms": "10"}, {"max.compaction.lag.ms": "5"}
+    conflicting = TopicDefaults(configs=most, optional=least)
+    async with opened(broker.bootstrap, new_topics={f"{topic}-optional": conflicting}) as log:
+        await log.create_topic(f"{topic}-optional", 1)
+        assert f"{topic}-optional" in await log.topics()
+    refused = TopicDefaults(configs=most | least)
+    async with opened(broker.bootstrap, new_topics={f"{topic}-refused": refused}) as log:
+        with pytest.raises(LogNotUsable, match=r"min\.compaction\.lag\.ms"):
+            await log.create_topic(f"{topic}-refused", 1)
     impossible = TopicDefaults(replication_factor=3)
     async with opened(broker.bootstrap, new_topics={f"{topic}-3": impossible}) as log:
         with pytest.raises(LogNotUsable, match=r"too few brokers"):

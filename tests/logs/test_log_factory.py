@@ -104,34 +104,26 @@ def test_the_content_of_a_file_decides(tmp_path: Path) -> None:
     assert is_embedded("sqlite:///nowhere.db")
 
 
-KEPT_30_DAYS = {"min.compaction.lag.ms": "2592000000"}
-
-
 @pytest.mark.parametrize(
     ("settings", "configs"),
     [
-        ({}, KEPT_30_DAYS),
-        ({"config.storage.segment.ms": "9"}, KEPT_30_DAYS | {"segment.ms": "9"}),
+        ({}, {}),
+        ({"config.storage.segment.ms": "9"}, {"segment.ms": "9"}),
         (
             {"config.storage.segment.ms": "9", "command.storage.segment.ms": "8"},
-            KEPT_30_DAYS | {"segment.ms": "8"},
+            {"segment.ms": "8"},
         ),
-        ({"offset.storage.segment.ms": "9"}, KEPT_30_DAYS),
-        (
-            {"command.storage.min.compaction.lag.ms": "7"},
-            {"min.compaction.lag.ms": "7"},
-        ),
-        (  # brokers refuse a minimum above the maximum
-            {"config.storage.max.compaction.lag.ms": "7"},
-            {"max.compaction.lag.ms": "7"},
-        ),
+        ({"offset.storage.segment.ms": "9"}, {}),
+        ({"command.storage.min.compaction.lag.ms": "7"}, {"min.compaction.lag.ms": "7"}),
     ],
 )
 def test_a_new_command_topic_keeps_its_records(
     settings: dict[str, str], configs: dict[str, str]
 ) -> None:
-    """The configs are those of the config topic, then `command.storage.*`, then 30 days."""
+    """The configs are those of the config topic, then `command.storage.*`, else 30 days."""
     configuration = Configuration(flag_values((key, key, text) for key, text in settings.items()))
     topics = new_topic_defaults(configuration)
-    assert topics["connect-commands"].configs == configs
-    assert "min.compaction.lag.ms" not in topics["connect-configs"].configs
+    thirty_days = {"min.compaction.lag.ms": "2592000000"}
+    spec = topics["connect-commands"].spec("t", 1)
+    assert spec.configs == thirty_days | configs | {"cleanup.policy": "compact"}
+    assert "min.compaction.lag.ms" not in topics["connect-configs"].spec("t", 1).configs

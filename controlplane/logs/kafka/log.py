@@ -9,7 +9,7 @@ import msgspec
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupMembers
-from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin, TopicRefused
 from controlplane.logs.kafka.appends.append_queue import AppendQueue
 from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
@@ -39,10 +39,12 @@ class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = {}
+    optional: Mapping[str, str] = {}
+    """Configs that a new topic gets only if the brokers accept them. `configs` overrides them."""
 
     def spec(self, topic: str, partitions: int) -> TopicSpec:
         """Return a new topic with these settings."""
-        configs = {**self.configs, _CLEANUP: COMPACT_ONLY}
+        configs = {**self.optional, **self.configs, _CLEANUP: COMPACT_ONLY}
         return TopicSpec(topic, partitions, self.replication_factor, configs)
 
 
@@ -158,13 +160,22 @@ class KafkaLog(KafkaReader):
         if existing or partitions != BROKER_DEFAULT:
             check_partitions(topic, partitions, len(existing))
         check_topic(topic, max(partitions, 1))
-        if not existing:
-            new = self._settings.new_topics.get(topic, TopicDefaults())
-            if await self._admin.create([new.spec(topic, partitions)]):
-                await self._wait_for_leaders(topic)
-                return
+        if not existing and await self._create(topic, partitions):
+            await self._wait_for_leaders(topic)
+            return
         for problem in await self.check([topic]):
             raise LogNotUsable(f"{problem}; change it, or name another topic")
+
+    async def _create(self, topic: str, partitions: int) -> bool:
+        """Create a topic; return False if it exists."""
+        new = self._settings.new_topics.get(topic, TopicDefaults())
+        try:
+            return bool(await self._admin.create([new.spec(topic, partitions)]))
+        except TopicRefused as refusal:
+            if not new.optional or refusal.code != ErrorCode.INVALID_CONFIG:
+                raise
+        new = msgspec.structs.replace(new, optional={})
+        return bool(await self._admin.create([new.spec(topic, partitions)]))
 
     async def group_members(self, group: str) -> GroupMembers:
         """Return the members of a group of this cluster; none if there is no such group.

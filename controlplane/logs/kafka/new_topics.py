@@ -13,8 +13,8 @@ _STORES = {"config": "config.storage.", "offsets": "offset.storage.", "status": 
 _COMMANDS = "command.storage."
 """Prefix of the settings that concern the command topic alone."""
 
-_MIN_LAG, _MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
-"""Times in which the brokers may not, and must, compact a record."""
+_MIN_LAG = "min.compaction.lag.ms"
+"""Time in which the brokers may not compact a record."""
 
 COMMANDS_KEPT_MS = 30 * 24 * 60 * 60 * 1_000
 """Time in which a new command topic keeps both records of a command: its acceptance and its end.
@@ -30,8 +30,8 @@ _NO_TOPIC_CONFIGS = ("topic", "partitions", "replication.factor", "file.filename
 def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]:
     """Return the settings of new topics, by topic.
 
-    The command topic gets the config topic's settings, then those of `command.storage.*`. Unless
-    they limit the time until compaction, records stay for `COMMANDS_KEPT_MS`.
+    The command topic gets the config topic's settings, then those of `command.storage.*`. It keeps
+    records for `COMMANDS_KEPT_MS`, unless a setting or the brokers ask for less.
 
     Raises:
         SettingsError: a setting is invalid.
@@ -49,10 +49,12 @@ def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]
         for role, prefix in _STORES.items()
     }
     of_config = defaults[worker.topics.config]
-    configs = {**of_config.configs, **_configs(configuration, _COMMANDS)}
-    if _MAX_LAG not in configs:  # brokers refuse a maximum below the minimum
-        configs = {_MIN_LAG: str(COMMANDS_KEPT_MS), **configs}
-    return defaults | {worker.topics.commands: msgspec.structs.replace(of_config, configs=configs)}
+    commands = msgspec.structs.replace(
+        of_config,
+        configs={**of_config.configs, **_configs(configuration, _COMMANDS)},
+        optional={_MIN_LAG: str(COMMANDS_KEPT_MS)},
+    )
+    return defaults | {worker.topics.commands: commands}
 
 
 def _configs(configuration: Configuration, prefix: str) -> Mapping[str, str]:
