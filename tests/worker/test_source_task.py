@@ -281,15 +281,33 @@ async def test_a_record_that_the_log_refuses_fails_the_task(
 
 async def test_a_tolerated_send_failure_counts_as_sent() -> None:
     """With `errors.tolerance=all` the offset is committed; the task gets no position for it."""
+    notices = RecordedNotices()
     script.polls.append([row(1), row(2, kafka_partition=9)])
-    async with running(ScriptedSource) as worker:
-        await begin(worker, errors_tolerance="all")
+    async with running(ScriptedSource, notices=notices) as worker:
+        await begin(worker, errors_tolerance="all", errors_log_enable="true")
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
         await until(lambda: len(script.acknowledged) == 2)
         (_, sent), (value, lost) = script.acknowledged
         assert sent is not None
         assert (value, lost) == ("v2", None)
         assert await values_in(worker.plane.log, "t") == [b"v1"]
+    (unsent,) = notices.of("record_not_sent")
+    assert unsent == {"topic": "t", "reason": "Topic t has no partition 9: it has 1"}
+    assert [line["stage"] for line in notices.of("record_failed")] == ["KAFKA_PRODUCE"]
+
+
+async def test_an_outage_is_not_tolerated() -> None:
+    """An outage that outlasts the time limit of a record fails the task; no offset passes it."""
+    log = FaultyLog()
+    limits = ProducerLimits(delivery_timeout_ms=20, retry_first_ms=1)
+    runtime = msgspec.structs.replace(QUICK, producer=limits)
+    async with running(ScriptedSource, log=log, runtime=runtime) as worker:
+        await begin(worker, errors_tolerance="all")
+        log.failures["t"] = [AWAY] * 1_000
+        script.polls.append([row(1)])
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "producer send callback: away" in task_trace(worker, "s")
+        assert offsets(worker, "s") == {}
 
 
 async def test_a_stop_during_a_slow_start_prevents_polls() -> None:

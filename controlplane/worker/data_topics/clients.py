@@ -54,6 +54,10 @@ class ProducerFailure(Exception):
     """Place in the author's code from which the record comes; empty: unknown."""
 
 
+class DeliveryTimeout(ProducerFailure):
+    """A log of our own is unavailable until the end of a time limit; no record is the cause."""
+
+
 async def with_place(record: ProducerRecord, placing: Awaitable[Record]) -> Record:
     """Await `placing`, which chooses a record's partition and time.
 

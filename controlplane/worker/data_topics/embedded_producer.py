@@ -16,6 +16,7 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import sliced
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.worker.data_topics.clients import (
+    DeliveryTimeout,
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
@@ -27,10 +28,6 @@ from controlplane.worker.data_topics.topic_rules import WantedTopic
 from controlplane.worker.settings import ProducerLimits
 
 T = TypeVar("T")
-
-
-class DeliveryTimeout(ProducerFailure):
-    """The log is unavailable until the end of a time limit; no record is the cause."""
 
 
 class WrittenLog(NamedTuple):

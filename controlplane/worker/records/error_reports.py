@@ -67,7 +67,7 @@ class ErrorReporter:
             ProducerFailure, ProducerFenced: a dead letter cannot be written.
         """
         for failed in failures:
-            self._log(failed)
+            self.log(failed)
         topic = self._errors.settings.dead_letter_topic
         letters = [
             self._letter(topic, failed, failed.entry)
@@ -77,7 +77,8 @@ class ErrorReporter:
         if dead_letters is not None and letters:
             await self._send(dead_letters, letters)
 
-    def _log(self, failed: FailedRecord) -> None:
+    def log(self, failed: FailedRecord) -> None:
+        """Write and count the log line of a failure, if `errors.log.enable` is true."""
         settings = self._errors.settings
         if not settings.log:
             return

@@ -10,7 +10,9 @@ from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, 
 from controlplane.connect.source import Mark
 from controlplane.event_loop import cancel_all, slices
 from controlplane.worker.background_tasks import background_task
+from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import (
+    DeliveryTimeout,
     Producer,
     ProducerFailure,
     ProducerFenced,
@@ -24,6 +26,7 @@ from controlplane.worker.offsets.submitted_records import (
     SubmittedRecord,
     SubmittedRecords,
 )
+from controlplane.worker.records.record_errors import Stage
 from controlplane.worker.tasks.source_task import (
     DispatchItem,
     LoadedSourceTask,
@@ -142,7 +145,7 @@ class AtLeastOnce:
             if future.cancelled():
                 return  # never acknowledged, so no offset passes it
             failure = future.exception()
-            if failure is not None and not self._tolerant:
+            if failure is not None and not self._is_tolerated(failure):
                 if self._failure is None:
                     text = f"Unrecoverable exception from producer send callback: {failure}"
                     is_refused = isinstance(failure, ProducerFailure)
@@ -152,15 +155,29 @@ class AtLeastOnce:
             sent.submitted.ack()
             metadata = None if failure is not None else future.result()
             self._acknowledged.append((sent.record, metadata))
-            metrics = self._loaded.metrics
-            if metadata is None:
-                metrics.dropped += 1
-                metrics.errors.failed(tolerated=True)
-            else:
-                metrics.written += 1
+            if failure is not None:
+                self._report_dropped(sent, failure)
+            elif metadata is not None:
+                self._loaded.metrics.written += 1
                 self._loaded.note_topic(metadata.topic)
 
         future.add_done_callback(settled)
+
+    def _is_tolerated(self, failure: BaseException) -> bool:
+        """True if `errors.tolerance` covers a failed send: an outage would drop all records."""
+        return self._tolerant and not isinstance(failure, DeliveryTimeout)
+
+    def _report_dropped(self, sent: _InFlight, failure: BaseException) -> None:
+        """Count and log a record whose failed send is tolerated.
+
+        As in Kafka, one log line needs no setting; `errors.log.enable` adds another one.
+        """
+        loaded, errors = self._loaded, self._loaded.pipeline.errors
+        loaded.metrics.dropped += 1
+        errors.metrics.failed(tolerated=True)
+        loaded.notices.warning("record_not_sent", topic=sent.converted.topic, reason=str(failure))
+        name = class_name(type(self))
+        loaded.reporter.log(errors.failed_record(Stage.KAFKA_PRODUCE, name, failure, None))
 
     async def batch_dispatched(self) -> None:
         """Do nothing: offsets are committed at an interval."""
