@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -261,6 +262,28 @@ async def test_offsets_wait_for_reports(
         gate.set()
         await until(lambda: committed(worker) == {("t", 0): 2})
         assert [letter.value for letter in await dead_letters(worker, 1)] == [b"bad"]
+
+
+class ImpatientReporting(KeepingSink):
+    """Reports bad values in a coroutine, and stops waiting for the reports at once."""
+
+    async def put(  # type: ignore[override]
+        self, task: SinkTaskContext, records: Sequence[SinkRecord]
+    ) -> None:
+        """Report all values without patience."""
+        for record in records:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(task.report(record, ValueError("bad")), 1e-6)
+
+
+async def test_a_report_outlives_a_wait_for_it() -> None:
+    """A sink that stops waiting does not cancel the report, and the offset is committed."""
+    async with running(ImpatientReporting) as worker:
+        await produce(worker.plane.log, "t", "bad1", "bad2")
+        await create_sink(worker, ImpatientReporting, **DEAD_LETTERS)
+        await until(lambda: committed(worker) == {("t", 0): 2})
+        letters = await dead_letters(worker, 2)
+    assert [letter.value for letter in letters] == [b"bad1", b"bad2"]
 
 
 async def test_a_lost_report_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:

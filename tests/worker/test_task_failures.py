@@ -1,5 +1,6 @@
 """Failures of tasks in the log and in their statuses."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from threading import Event
@@ -15,6 +16,7 @@ from controlplane.core.records import TaskStatus
 from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import Log
 from controlplane.logs.memory import MemoryLog
+from controlplane.worker.data_topics.embedded_producer import LogProducer
 from controlplane.worker.lifecycle.task_instance import TaskInstance
 from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
@@ -56,6 +58,20 @@ async def test_a_failure_is_logged() -> None:
         assert (line["connector"], line["task"]) == ("c", 0)
         assert line["reason"] == "RuntimeError('the cause')"
         assert line["trace"] == task_trace(worker, "c")
+
+
+async def test_a_cancelled_error_of_a_client_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client raises `CancelledError` although the task is not cancelled: the task is FAILED."""
+
+    async def cancelled(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(LogProducer, "send", cancelled)
+    script.polls.append([row(1)])
+    async with running(ScriptedSource) as worker:
+        await worker.plane.execute(CreateConnector("c", scripted()))
+        await until_state(worker, "c", "RUNNING", "FAILED")
+        assert "CancelledError" in task_trace(worker, "c")
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])

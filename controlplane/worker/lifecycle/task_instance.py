@@ -85,9 +85,9 @@ class TaskInstance:
                 if self._control.paused:
                     self._report(State.PAUSED)
                 await run.run(self._started, self._paused)
-            except asyncio.CancelledError:
-                raise
-            except BaseException as failure:  # noqa: BLE001 - a connector may raise anything
+            except BaseException as failure:
+                if isinstance(failure, asyncio.CancelledError) and _is_cancelled():
+                    raise
                 await self._end(failure)
             else:
                 await self._end(None)
@@ -129,6 +129,12 @@ class TaskInstance:
             self._statuses.task(
                 self._identity, State.FAILED, trace, safe=True, version=self._version
             )
+
+
+def _is_cancelled() -> bool:
+    """True if the present asyncio task is cancelled; a client may raise `CancelledError`, too."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def report_task_failure(

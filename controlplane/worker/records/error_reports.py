@@ -26,8 +26,11 @@ class ErrorReport:
         self._sending = sending
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait in a coroutine until the report is in the log, or has failed."""
-        return asyncio.wrap_future(self._sending).__await__()
+        """Wait in a coroutine until the report is in the log, or has failed.
+
+        A coroutine that stops waiting does not cancel the report: the next commit awaits it.
+        """
+        return asyncio.shield(asyncio.wrap_future(self._sending)).__await__()
 
     def wait(self) -> None:
         """Block the calling thread until the report is in the log, or has failed."""
