@@ -343,6 +343,7 @@ def test_the_offset_of_the_task_is_out_of_reach() -> None:
         ({"timestamp": -5}, "Invalid timestamp: -5"),
         ({"timestamp": 2**63}, "Invalid timestamp: 9223372036854775808"),
         ({"headers": (RecordHeader(3, "x"),)}, "Invalid header name: 3"),  # type: ignore[arg-type]
+        ({"headers": (RecordHeader("\ud800", "x"),)}, r"Invalid header name: '\\ud800'"),
     ],
 )
 def test_unwritable_fields_fail_the_task(fields: dict[str, Any], sentence: str) -> None:

@@ -3,7 +3,7 @@
 docs/kafka-unit-tests.md says which test is which.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +11,11 @@ from controlplane.connect import RecordHeader
 from controlplane.connect.data import STRING
 from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import CreateConnector
+from controlplane.logs.kafka.admin.client_topics import ClientTopics
 from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.worker.data_topics.client_settings import ProducerSettings
+from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
+from controlplane.worker.data_topics.kafka_producer import RecordPlacer
 from tests.worker.faulty_log import FaultyLog
 from tests.worker.scripted_source import ScriptedSource, row, script, scripted
 from tests.worker.worker_fixture import (
@@ -88,6 +92,25 @@ async def test_an_existing_topic_is_not_created() -> None:
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
         assert [entry.partition for entry in await entries_in(log, "t")] == [0, 2]
     assert log.created.count("t") == 1
+
+
+class TwoPartitions:
+    """Stand-in for `ClientTopics`: brokers with topics of two partitions."""
+
+    async def partitions(self, topic: str, *, auto_create: bool) -> int:
+        """Return the number of partitions of a topic, whose name a request must hold."""
+        del auto_create
+        topic.encode()
+        return 2
+
+
+async def test_a_topic_that_no_request_can_hold_is_refused() -> None:
+    """On brokers, only the record with this topic is refused; other records are placed."""
+    topics = cast(ClientTopics, TwoPartitions())
+    placer = RecordPlacer(topics, ProducerSettings(), lambda: 1)
+    with pytest.raises(ProducerFailure, match="has a name that no topic can have"):
+        await placer.placed(ProducerRecord("\ud800", None, b"v"))
+    assert (await placer.placed(ProducerRecord("t", None, b"v", 1))).partition == 1
 
 
 @pytest.mark.parametrize("failing", ["topic_failures", "creation_failures"])

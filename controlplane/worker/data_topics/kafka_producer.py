@@ -8,6 +8,7 @@ from itertools import count
 from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
+from controlplane.core.text.safe_text import utf8_text
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.core.topics.source_partitions import cluster_name
 from controlplane.event_loop import backoff, sliced
@@ -95,8 +96,10 @@ class RecordPlacer:
         """Return the number of partitions, as soon as the topic exists (`max.block.ms`).
 
         Raises:
-            ProducerFailure: it does not exist in time, or cannot be written.
+            ProducerFailure: it does not exist in time, cannot be written, or has an invalid name.
         """
+        if utf8_text(topic) != topic:  # no request to a broker can hold it
+            raise ProducerFailure(f"topic {topic!r} has a name that no topic can have: check it")
         pauses = backoff(*RETRY_MS)
         ask = partial(self._topics.partitions, topic, auto_create=True)
         longest_ms = self._settings.max_block_ms

@@ -20,6 +20,7 @@ from controlplane.connect.records import RecordHeader, SinkRecord, SourceRecord
 from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
 from controlplane.core.configdef.key_definition import with_defaults
 from controlplane.core.entry import Entry, Headers
+from controlplane.core.text.safe_text import utf8_text
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
@@ -177,6 +178,9 @@ def _check_names(record: SourceRecord) -> None:
     for header in record.headers:
         if not isinstance(header.name, str):
             raise DataError(f"Invalid header name: {header.name!r}. It must be a text.")
+        name = str.__str__(header.name)
+        if utf8_text(name) != name:
+            raise DataError(f"Invalid header name: {name!r}. UTF-8 cannot hold it.")
 
 
 NO_TIMESTAMP = -1
