@@ -81,6 +81,20 @@ async def test_offsets_are_altered_and_reset() -> None:
         await until(lambda: put["s"] == ["a", "b", "c", "c", "a", "b", "c"])
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("auto.offset.reset", "last"), ("auto.offset.reset", ""), ("max.poll.records", "0")],
+)
+async def test_an_invalid_setting_of_the_consumer_fails_the_task(key: str, value: str) -> None:
+    """The task does not start with another value in place of the invalid one."""
+    config = config_of(CollectingSink, topics="t") | {f"consumer.override.{key}": value}
+    async with running(CollectingSink) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert f"consumer.override.* of the connector: {key} is" in task_trace(worker, "s")
+
+
 async def test_without_a_reset_policy_a_sink_needs_committed_offsets() -> None:
     """With `auto.offset.reset=none`, a missing or invalid offset fails the task, as in Kafka."""
     override = {"consumer.override.auto.offset.reset": "none"}

@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 
+from controlplane.connect.errors import ConnectError
 from controlplane.controller.log_groups import LogGroups
 from controlplane.core.topic_names import GROUPS_TOPIC
+from controlplane.logs.kafka.connector_clusters import client_sources
 from controlplane.logs.log import Log
 from controlplane.notices import Notices
 from controlplane.plane import ControlPlane
+from controlplane.settings import Configuration, SettingsError
 from controlplane.worker.data_topics.client_settings import (
     ClientKind,
+    SinkConsumerSettings,
     client_overrides,
     warn_of_settings,
     without_effect_on_a_log,
@@ -85,9 +88,9 @@ class LogClients:
     ) -> AsyncIterator[Consumer]:
         """Join a consumer group; leave it at the end of the block."""
         self._warn("consumer", task, config)
+        overrides = _consumer_settings(client_overrides(config, "consumer"))
         settings = LogConsumerSettings(
-            internal_topics=self._internal_topics,
-            **_consumer_settings(client_overrides(config, "consumer")),
+            overrides.max_poll_records, overrides.auto_offset_reset, self._internal_topics
         )
         membership = Membership(self._groups, self._assignments, GroupMember(group))
         consumer = LogConsumer(self._log, membership, subscription, rebalancing, settings)
@@ -103,14 +106,19 @@ class LogClients:
             warn_of_settings(self._notices, task, [f"{client}.override.{key}" for key in keys])
 
 
-def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a consumer that have an effect on a log of our own."""
-    settings: dict[str, Any] = {}
-    if (most := overrides.get("max.poll.records")) is not None:
-        settings["max_poll_records"] = int(most)
-    if (reset := overrides.get("auto.offset.reset")) is not None:
-        settings["auto_offset_reset"] = reset
-    return settings
+def _consumer_settings(overrides: Mapping[str, str]) -> SinkConsumerSettings:
+    """Return the settings of a consumer; those without effect on a log of our own are not read.
+
+    Raises:
+        ConnectError: a value is invalid.
+    """
+    ignored = without_effect_on_a_log("consumer", overrides)
+    effective = {key: value for key, value in overrides.items() if key not in ignored}
+    sources = client_sources(Configuration(), "consumer", effective)
+    try:
+        return Configuration(*sources).settings(SinkConsumerSettings)
+    except SettingsError as failure:
+        raise ConnectError(str(failure)) from failure
 
 
 class LogCluster:
