@@ -6,6 +6,7 @@ docs/kafka-unit-tests.md says which test is which.
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -223,20 +224,21 @@ async def test_a_redelivery_puts_the_same_records() -> None:
     assert [record.value for record in sinks.records] == ["a", "b", "c"]
 
 
-def takes_turns(task: SinkTaskContext, values: Any) -> None:
+def takes_turns(pause_s: float, task: SinkTaskContext, values: Any) -> None:
     """Action of `put`: the first sink refuses records of partition 1 for ever."""
     if values and any(value.startswith("odd") for value in values):
-        task.retry_after(0.01)
+        task.retry_after(pause_s)
         raise RetriableError("later")
 
 
 GROUP = {"consumer_override_group_id": "shared"}
 
 
-async def test_a_group_rebalances_during_a_redelivery() -> None:
+@pytest.mark.parametrize("pause_s", [0, 0.01])
+async def test_a_group_rebalances_during_a_redelivery(pause_s: float) -> None:
     """A second member gets its partition; the first drops those records and continues."""
     async with running(ScriptedSink) as worker:
-        sinks.acts["s.put"] = takes_turns
+        sinks.acts["s.put"] = partial(takes_turns, pause_s)
         await produce(worker.plane.log, "t", "even", "odd", partitions=2)
         await begin(worker, **GROUP)
         await until(lambda: any("odd" in values for values in sinks.of("s", "put")))

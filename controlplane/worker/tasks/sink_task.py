@@ -248,6 +248,7 @@ class SinkTaskRun:
         """Wait before the batch is put again; the group may rebalance meanwhile, as in Kafka.
 
         All partitions are paused. Only a partition that a rebalance adds may return records.
+        Without a pause, the consumer is still polled once: else its group could not rebalance.
         """
         retry_s = self._loaded.driver.context.take_retry_s()
         loop = asyncio.get_running_loop()
@@ -255,10 +256,10 @@ class SinkTaskRun:
         entries: Sequence[Entry] = ()
         while not entries and not self._loaded.control.stopping:
             left_s = deadline - loop.time()
-            if left_s <= 0:
-                break
             await self._consumer.pause(self._consumer.assignment)
-            entries = await self._poll(min(POLL_S, left_s))
+            entries = await self._poll(max(0.0, min(POLL_S, left_s)))
+            if loop.time() >= deadline:
+                break
         return entries
 
     async def _poll(self, timeout_s: float) -> Sequence[Entry]:
