@@ -19,6 +19,8 @@ from controlplane.worker.data_topics.embedded_consumer import (
     Membership,
 )
 from controlplane.worker.data_topics.group_assignments import GroupAssignments, GroupMember
+from tests.patience import PATIENCE_S
+from tests.worker.worker_fixture import produce
 
 PLACES = [("t", 0), ("t", 1)]
 
@@ -90,11 +92,12 @@ class Group:
         await self._groups.open()
         return self
 
-    def joined(self, sink: NotedPartitions) -> LogConsumer:
-        """Return a new consumer of the topic."""
+    def joined(self, sink: NotedPartitions, reset: str = "earliest") -> LogConsumer:
+        """Return a new consumer of the topic, with this `auto.offset.reset`."""
         membership = Membership(self._groups, self._assignments, GroupMember("g"))
         subscription = TopicSubscription([*self._topics])
-        consumer = LogConsumer(self._log, membership, subscription, sink, LogConsumerSettings())
+        settings = LogConsumerSettings(auto_offset_reset=reset)
+        consumer = LogConsumer(self._log, membership, subscription, sink, settings)
         consumer.join()
         return consumer
 
@@ -157,6 +160,28 @@ async def test_every_assigned_partition_has_a_position_during_a_revocation(log: 
     assert sorted(sink.partitions) == [("t", 0), ("u", 0)]
     await first.close()
     await second.close()
+
+
+@pytest.mark.parametrize(
+    ("reset", "expected"), [("earliest", [b"a", b"b", b"c"]), ("latest", [b"c"])]
+)
+async def test_a_position_beyond_the_end_is_reset(
+    log: SlowStarts, reset: str, expected: list[bytes]
+) -> None:
+    """The setting `auto.offset.reset` decides where the consumer continues, as in Kafka."""
+    await produce(log, "t", "a", "b", partitions=2)
+    consumer = Group(log).joined(NotedPartitions(), reset)
+    await consumer.poll(0)
+    await consumer.seek({("t", 0): 100})
+    assert consumer.position(("t", 0)) == 100
+    entries: list[Any] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while consumer.position(("t", 0)) != 1:
+            entries += await consumer.poll(0.01)
+        await produce(log, "t", "c", partitions=2)
+        while sorted(entry.value for entry in entries) != expected:
+            entries += await consumer.poll(0.01)
+    await consumer.close()
 
 
 class LostAnswers(MemoryLog):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.controller.log_groups import LogGroups
 from controlplane.core.entry import Batch, Entry, TopicPartition
+from controlplane.core.order import Ends
 from controlplane.event_loop import cancel_all, close
 from controlplane.logs.log import Log, LogError
 from controlplane.worker.data_topics.clients import (
@@ -147,13 +148,16 @@ class LogConsumer:
         """Queue batches from these offsets on, and move the offsets past them.
 
         Raises:
+            ConnectError: a position is beyond the end, and `auto.offset.reset` is none.
             LogError: the log cannot be read.
         """
+        ends = await self._log.ends(topics)
+        await self._reset_beyond(ends, read)
         # A tail covers whole topics. It begins at the end of each partition that another consumer
         # has, so it reads few records of these partitions; `_take` drops them.
         starts = {
-            topic: [read.get((topic, number), end) for number, end in enumerate(ends)]
-            for topic, ends in (await self._log.ends(topics)).items()
+            topic: [read.get((topic, number), end) for number, end in enumerate(topic_ends)]
+            for topic, topic_ends in ends.items()
         }
         tail = self._log.tail(topics, starts)
         try:
@@ -162,6 +166,25 @@ class LogConsumer:
                 read[batch.topic, batch.partition] = batch.end
         finally:
             await close(tail)
+
+    async def _reset_beyond(self, ends: Ends, read: dict[TopicPartition, int]) -> None:
+        """Reset positions beyond the end, as after a `seek` (Kafka: `OffsetOutOfRangeException`).
+
+        Raises:
+            ConnectError: `auto.offset.reset` is none.
+            LogError: the log cannot be read.
+        """
+        beyond = [
+            (topic, number)
+            for topic, number in self._read_partitions()
+            if topic in ends and read.get((topic, number), 0) > ends[topic][number]
+        ]
+        firsts = await self._log.starts({topic for topic, _ in beyond}) if beyond else {}
+        for topic, number in beyond:
+            place, first, end = (topic, number), firsts[topic][number], ends[topic][number]
+            read[place] = self._reset_position(place, read[place], first, end)
+            if place in self._positions:  # a rebalance may have taken it away meanwhile
+                self._positions[place] = read[place]
 
     async def _rebalance_if_due(self) -> None:
         """Give back partitions that others should have, and take free ones."""
@@ -222,16 +245,25 @@ class LogConsumer:
         for topic, partition in partitions:
             first, end = starts[topic][partition], ends[topic][partition]
             offset = committed.get((topic, partition), -1)
-            if first <= offset <= end:
-                positions[topic, partition] = offset
-            elif reset == "none":
-                raise ConnectError(
-                    f"Fetch position {offset} is out of range for partition {topic}-{partition}, "
-                    "and auto.offset.reset is none"
-                )
-            else:
-                positions[topic, partition] = end if reset == "latest" else first
+            if not first <= offset <= end:
+                offset = self._reset_position((topic, partition), offset, first, end)
+            positions[topic, partition] = offset
         return positions
+
+    def _reset_position(self, partition: TopicPartition, offset: int, first: int, end: int) -> int:
+        """Return the position that `auto.offset.reset` sets in place of an offset out of range.
+
+        Raises:
+            ConnectError: `auto.offset.reset` is none.
+        """
+        reset = self._settings.auto_offset_reset
+        if reset == "none":
+            topic, number = partition
+            raise ConnectError(
+                f"Fetch position {offset} is out of range for partition {topic}-{number}, "
+                "and auto.offset.reset is none"
+            )
+        return end if reset == "latest" else first
 
     async def _read_anew(self) -> None:
         """Drop what was read ahead; the next poll reads from the positions on."""
