@@ -1,8 +1,10 @@
 """Clients of aiokafka that are cancelled, or closed, while they start."""
 
 import asyncio
+import gc
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -13,13 +15,17 @@ from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.appends.producer import KafkaProducer
 from controlplane.logs.kafka.cluster import BrokerAddress, Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
 from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 from tests.patience import PATIENCE_S
 
 API_VERSIONS, METADATA = 18, 3
 """Keys of requests in Kafka's protocol."""
+KINDS = 60
+"""Number of kinds of requests that the broker claims to know, in versions 0 to 4."""
 
 
 class VersionsOnlyBroker:
@@ -37,7 +43,8 @@ class VersionsOnlyBroker:
             request = await reader.readexactly(*struct.unpack(">i", size))
             kind, _, number = struct.unpack_from(">hhi", request)
             if kind == API_VERSIONS:
-                answer = struct.pack(">ihihhh", number, 0, 1, METADATA, 0, 1)
+                answer = struct.pack(">ihi", number, 0, KINDS)
+                answer += b"".join(struct.pack(">hhh", key, 0, 4) for key in range(KINDS))
                 writer.write(struct.pack(">i", len(answer)) + answer)
             else:
                 self.unanswered.put_nowait(kind)
@@ -85,6 +92,37 @@ async def test_the_first_connection_is_closed(
             await starting
         await broker.left.wait()
         await client.stop()
+
+
+def reader(bootstrap: str) -> Coroutine[Any, Any, KafkaReader]:
+    """Open a reader of a cluster."""
+    return KafkaReader.open(bootstrap)
+
+
+def log(bootstrap: str) -> Coroutine[Any, Any, KafkaLog]:
+    """Open a log in a cluster."""
+    return KafkaLog.connect(bootstrap, KafkaLogSettings(transactional_id="id"))
+
+
+@pytest.mark.parametrize("opened", [reader, log])
+async def test_a_cancelled_opening_closes_its_connection(
+    opened: Callable[[str], Coroutine[Any, Any, KafkaReader]],
+) -> None:
+    """The connection is closed at once, and not left to the garbage collector."""
+    broker = VersionsOnlyBroker()
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    async with asyncio.timeout(PATIENCE_S), server:
+        host, port = server.sockets[0].getsockname()
+        gc.disable()
+        try:
+            opening = asyncio.create_task(opened(f"{host}:{port}"))
+            assert await broker.unanswered.get() == METADATA
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            await broker.left.wait()
+        finally:
+            gc.enable()
 
 
 async def test_a_connection_that_opens_during_a_close_is_closed(

@@ -109,7 +109,7 @@ class KafkaLog(KafkaReader):
         cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), settings.reading)
         try:
             layout = await cluster.layout([])
-        except LogError:
+        except BaseException:  # a cancellation, too: the caller gets nothing that it could close
             await cluster.close()
             raise
         return cls(cluster, settings, layout.cluster_id)

@@ -72,7 +72,7 @@ class KafkaReader:
         cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), limits)
         try:
             layout = await cluster.layout([])
-        except LogError:
+        except BaseException:  # a cancellation, too: the caller gets nothing that it could close
             await cluster.close()
             raise
         return cls(cluster, isolation, limits, layout.cluster_id)
