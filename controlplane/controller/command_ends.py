@@ -4,7 +4,8 @@ On a log with fast batches, an append to one partition is much faster than to se
 "finished" is a batch of its own. The answer does not need it: the steps of the command have been
 read back. So the record shares the batch of the next command's "accepted" record. If no command
 follows, it is written soon after the answer. Both records are in the same partition, "finished"
-first. So no step of a later command precedes the end of an earlier one.
+first. An append may be retried, so a command waits until no end of its queue is under way. So no
+step of a later command precedes the end of an earlier one of the same connector.
 
 A crash may lose a waiting record. Then `recover` ends the command again, with the same result
 (`may_end_later`).
@@ -13,26 +14,34 @@ A crash may lose a waiting record. Then `recover` ends the command again, with t
 import asyncio
 from collections.abc import Callable, Sequence
 
+from controlplane.controller.admission import queue_of
 from controlplane.controller.plan_execution import LogWriter, RequestDrafts
 from controlplane.core.commands import CommandRequest
 from controlplane.core.entry import Position
 from controlplane.event_loop import retrieve_exception
-from controlplane.logs.log import LogError, LogNotUsable
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 EndsFailed = Callable[[Sequence[CommandRequest], LogError], None]
 """Called with answered commands whose ends could not be written, and the failure."""
+
+InDoubt = Callable[[str], bool]
+"""Returns True if a command of this queue has no end yet, because the log was unavailable."""
 
 
 class CommandEnds:
     """The "finished" records of answered commands that are not written yet, in order."""
 
-    def __init__(self, writer: LogWriter, delay_ms: int, failed: EndsFailed) -> None:
+    def __init__(
+        self, writer: LogWriter, delay_ms: int, failed: EndsFailed, in_doubt: InDoubt
+    ) -> None:
         self._writer = writer
         self._delay_s = delay_ms / 1_000
         self._failed = failed
+        self._in_doubt = in_doubt
         self._waiting: list[RequestDrafts] = []
-        self._under_way: set[asyncio.Future[Sequence[Position]]] = set()
-        """Appends that include ends; each future has the positions that were written."""
+        self._under_way: dict[asyncio.Future[Sequence[Position]], frozenset[str]] = {}
+        """Appends that include ends; each future has the positions that were written. The values
+        are the queues of the ends."""
         self._flushes: set[asyncio.Task[Sequence[Position]]] = set()
         """Appends of ends alone, which no caller can cancel."""
         self._timer: asyncio.TimerHandle | None = None
@@ -50,10 +59,23 @@ class CommandEnds:
         Return the positions of all these records. Raises what `LogWriter.append` raises for the
         records of the command.
         """
+        if first.begins:
+            await self._wait_for_ends(queue_of(first.request.command))
         ends = self._take()
         if not ends:
             return await self._writer.append(first)
-        return await self._append(self._announced(), ends, first)
+        return await self._append(self._announced(ends), ends, first)
+
+    async def _wait_for_ends(self, queue: str) -> None:
+        """Wait until no end of a queue is under way.
+
+        Raises:
+            LogUnavailable: one could not be written; the next command must not begin before it.
+        """
+        while under_way := [end for end, queues in self._under_way.items() if queue in queues]:
+            await asyncio.wait(under_way)
+        if self._in_doubt(queue):
+            raise LogUnavailable("the end of an earlier command is not written yet: try again")
 
     async def flush(self) -> Sequence[Position]:
         """Write the ends that wait, and await the appends under way; return all their positions.
@@ -74,17 +96,17 @@ class CommandEnds:
 
     def _begin_flush(self) -> None:
         if ends := self._take():
-            written = self._announced()
+            written = self._announced(ends)
             flush = asyncio.create_task(self._append(written, ends), name="ends of commands")
             self._flushes.add(flush)
             flush.add_done_callback(self._flushes.discard)
             flush.add_done_callback(retrieve_exception)  # a failure is reported to `failed`
             flush.add_done_callback(lambda _: self._conclude(written, []))  # cancelled at once
 
-    def _announced(self) -> "asyncio.Future[Sequence[Position]]":
-        """Result of an append that begins, for `flush` to await."""
+    def _announced(self, ends: Sequence[RequestDrafts]) -> "asyncio.Future[Sequence[Position]]":
+        """Result of an append of ends that begins, for other callers to await."""
         written = asyncio.get_running_loop().create_future()
-        self._under_way.add(written)
+        self._under_way[written] = frozenset(queue_of(end.request.command) for end in ends)
         return written
 
     async def _append(
@@ -116,7 +138,7 @@ class CommandEnds:
     def _conclude(
         self, written: "asyncio.Future[Sequence[Position]]", positions: Sequence[Position]
     ) -> None:
-        self._under_way.discard(written)
+        self._under_way.pop(written, None)
         if not written.done():
             written.set_result(positions)
 

@@ -65,6 +65,10 @@ class CommandsInDoubt:
         if self._retrying is None or self._retrying.done():
             self._retrying = asyncio.create_task(self._retry(), name="commands left unfinished")
 
+    def has(self, queue: str) -> bool:
+        """True if a command of the queue is not known to have ended."""
+        return queue in self.by_queue
+
     def add_not_taken_back(self, request: CommandRequest, failure: NotTakenBack) -> None:
         """Remember a failed command whose actions outside of the log must still be taken back."""
         if request.command_id not in self.by_queue.get(queue_of(request.command), ()):

@@ -184,7 +184,8 @@ class Controller:
             limits=self._limits,
             now_ms=self._world.now_ms,
         )
-        ends = CommandEnds(writer, self._limits.end_delay_ms, self._end_not_written)
+        delay_ms = self._limits.end_delay_ms
+        ends = CommandEnds(writer, delay_ms, self._end_not_written, self._unfinished.has)
         self._execution = PlanExecution(
             writer,
             self.outside,
@@ -384,7 +385,7 @@ class Controller:
             try:
                 if self.failure is not None:
                     raise Fenced(str(self.failure))
-                if job.queue in self._unfinished.by_queue:
+                if self._unfinished.has(job.queue):
                     await self._unfinished.end_in(job.queue)
                 state = await retried(partial(self._state_to_decide_on, job), self._limits)
                 answer = self._earlier_answer(request, state)

@@ -114,6 +114,8 @@ class RequestDrafts(NamedTuple):
 
     request: CommandRequest
     drafts: Sequence[Draft]
+    begins: bool = False
+    """True before the first step: no end of an earlier command of the queue may follow."""
 
     @property
     def headers(self) -> Headers:
@@ -276,11 +278,11 @@ class PlanExecution:
         return self._written.pop(request.command_id, 0)
 
     async def _write(
-        self, request: CommandRequest, step: Step, *parts: Sequence[Draft]
+        self, request: CommandRequest, step: Step, first: Sequence[Draft], *parts: Sequence[Draft]
     ) -> Rejected | None:
         """Append records that the plan needs; return the refusal if the log is not usable."""
         try:
-            await self._append(request, *parts)
+            await self._append(request, first, *parts, begins=bool(first))
         except LogUnavailable as failure:
             raise NotDone(step, failure) from failure
         except LogNotUsable as failure:  # a retry would not help
@@ -306,12 +308,14 @@ class PlanExecution:
                 return _failed(step, failure)
         return None
 
-    async def _append(self, request: CommandRequest, *parts: Sequence[Draft]) -> None:
+    async def _append(
+        self, request: CommandRequest, *parts: Sequence[Draft], begins: bool = False
+    ) -> None:
         """Append the parts in order, as one batch or as a batch each; read all of them back."""
         batches = parts if self._writer.splits_batches else [list(chain.from_iterable(parts))]
         written: list[Position] = []
         for drafts in filter(None, batches):
-            batch = RequestDrafts(request, drafts)
+            batch = RequestDrafts(request, drafts, begins=begins and not written)
             if self._ends is not None and drafts[0].topic == self._topic:
                 written += await self._ends.append_before(batch)
             else:
@@ -358,9 +362,6 @@ def _reason(step: Step, failure: Exception) -> str:
     """Reason of a failed command, with the failed step if the plan describes it."""
     text = str(failure) or type(failure).__name__
     return f"Failed to {step.doing}: {text}" if step.doing else text
-
-
-# --- the end of the log ---------------------------------------------------------------------------
 
 
 class LogWriter:
@@ -410,7 +411,11 @@ class LogWriter:
             Record(draft.topic, partition, at_ms, draft.key, draft.value, own_headers)
             for (draft, partition), own_headers in zip(placed, headers, strict=True)
         ]
-        return await retried(partial(self._log.append, records, self._epoch), self._limits)
+        try:
+            return await retried(partial(self._log.append, records, self._epoch), self._limits)
+        except LogNotUsable:
+            self._partitions.clear()  # a topic may have been recreated
+            raise
 
     async def read_back(self, positions: Sequence[Position]) -> None:
         """Wait until the reader has these records.
@@ -444,16 +449,16 @@ class LogWriter:
         for topic in dict.fromkeys(draft.topic for draft in drafts if draft.partition is None):
             if topic not in self._partitions:
                 await self._find_or_create(topic)
-        placing = partial(self._with_partitions, drafts)
+
+        def placing() -> list[tuple[Draft, int]]:
+            return [(draft, self._partition(draft)) for draft in drafts]
+
         placed = placing() if len(drafts) <= LARGE else await asyncio.to_thread(placing)
         topics = {draft.topic for draft in drafts}
         if not topics <= self._followed:
             await self._reader.follow(topics)
             self._followed |= topics
         return placed
-
-    def _with_partitions(self, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
-        return [(draft, self._partition(draft)) for draft in drafts]
 
     def _partition(self, draft: Draft) -> int:
         """Partition of the draft; by default the one that Kafka's partitioner picks for its key."""

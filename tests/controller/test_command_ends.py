@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from controlplane.controller import CommandLimits
+from controlplane.controller import CommandLimits, NotWritten
 from controlplane.core import views
 from controlplane.core.commands import (
     AlterOffsets,
@@ -214,6 +214,37 @@ async def test_an_outage_delays_only_the_end(log: BatchLog) -> None:
         await until(lambda: is_finished(plane, 1))
         assert not log.failures
         assert plane.failure is None
+
+
+async def test_the_next_command_of_a_connector_waits_for_the_retried_end(log: BatchLog) -> None:
+    """Otherwise, a crash would let recovery repeat the earlier command after the later one."""
+    limits = CommandLimits(end_delay_ms=1, retry_first_ms=50, retry_last_ms=50)
+    async with plane_on(log, Settings(limits=limits)) as plane:
+        log.failures = [None, None, LogUnavailable("away")]
+        await plane.execute(PAUSE_A)
+        await until(lambda: not log.failures)
+        await plane.execute(ResumeConnector("a"))
+    assert log.batches[2:4] == [["finished command-1"], ["accepted command-2"]]
+
+
+async def test_no_command_begins_after_an_end_that_failed(log: BatchLog) -> None:
+    """A command that waits for an end is refused if the end fails; its repetition succeeds."""
+    limits = msgspec.structs.replace(NEVER_RETRIED, end_delay_ms=1, retry_last_ms=60_000)
+    async with plane_on(log, Settings(limits=limits)) as plane:
+        await plane.execute(PAUSE_A)
+        log.open.clear()
+        await until(lambda: log.appending > 0)  # the end of the first command
+        second = asyncio.create_task(plane.execute(ResumeConnector("a")))
+        for _ in range(100):  # far more turns than it needs until it waits
+            await asyncio.sleep(0)
+        log.failures = [LogUnavailable("away")]
+        log.open.set()
+        with pytest.raises(NotWritten, match="the end of an earlier command is not written yet"):
+            await second
+        await plane.execute(ResumeConnector("a"))
+        names = [name for batch in log.batches for name in batch]
+        assert names.index("finished command-1") < names.index("accepted command-3")
+        assert "accepted command-2" not in names
 
 
 async def test_a_refused_neighbour_does_not_touch_an_end(log: BatchLog) -> None:

@@ -23,6 +23,7 @@ from controlplane.core.commands import (
 from controlplane.core.order import Ends
 from controlplane.core.plan import AnyAction, HookOutcome, HookSuccess
 from controlplane.core.plugins import Plugin
+from controlplane.core.records import Target
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
@@ -219,6 +220,34 @@ async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -
         log.refusals = 2
         await plane.execute(command)
         assert not log.refusals
+
+
+class RecreatedTopics(MemoryLog):
+    """A log that reports many partitions of the offsets topic, until it is recreated."""
+
+    recreated = True
+
+    async def topics(self) -> Mapping[str, int]:
+        """Topics and their numbers of partitions, as they were before."""
+        topics = await super().topics()
+        return topics if self.recreated else {**topics, "connect-offsets": 10_000}
+
+
+async def test_the_partitions_of_a_recreated_topic_are_counted_anew() -> None:
+    """After the log has refused a record, the writer counts the partitions again."""
+    log = RecreatedTopics()
+    alter = AlterOffsets("orders", (OffsetChange({"filename": "f"}, {"position": 1}),))
+    source = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+    async with plane_on(log) as plane:
+        log.recreated = False
+        config = {**source, "file": "f", "topic": "t"}
+        create = CreateConnector("orders", config, initial_state=Target.STOPPED)
+        await plane.execute(create)
+        log.recreated = True
+        with pytest.raises(Refusal, match="connect-offsets' has 25 partitions"):
+            await plane.execute(alter)
+        await plane.execute(alter)
+        assert len(await written_texts(log, "connect-offsets")) == 1
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
