@@ -4,6 +4,8 @@ Kafka: `StandaloneHerder`. The answer to any other command comes as soon as the 
 distributed worker answers every command so.
 """
 
+import asyncio
+
 import msgspec
 
 from controlplane.core.commands import (
@@ -13,6 +15,7 @@ from controlplane.core.commands import (
     PatchConfig,
     PutConfig,
 )
+from controlplane.core.fold.commands import ENDED_KEPT
 from controlplane.core.plan import (
     ConnectorAfterCommand,
     GroupOffsets,
@@ -29,9 +32,11 @@ from controlplane.worker.lifecycle.connector_actor import StartTimedOut
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.worker import ConnectWorker
 
-STARTED_BY = (CreateConnector, PutConfig, PatchConfig)
-"""Commands after which a connector is started."""
+_AwaitedCommand = CreateConnector | PutConfig | PatchConfig | DeleteConnector
+"""Commands whose effect is awaited before the answer."""
 
+_CommandEffect = int | Rejected
+"""Number of tasks after a command, or the failure of the connector's start."""
 
 START_TIMEOUT_S = 90.0
 """Time limit for a connector to start, in seconds: that of Kafka's requests (`RestServer`)."""
@@ -44,6 +49,8 @@ class StandaloneCommands:
         self._start_timeout_s = start_timeout_s
         self._worker = worker
         self._plane = worker.plane
+        self._effects: dict[str, asyncio.Task[_CommandEffect]] = {}
+        """Effects of keyed commands: a repeated key gets the first one, after any later change."""
 
     @property
     def failure(self) -> LogError | None:
@@ -65,32 +72,52 @@ class StandaloneCommands:
         """Run a command. Wait for the start of a new or changed connector, or a deleted one's end.
 
         A connector whose start fails exists all the same; the answer names the failure.
+        A repeated key gets the first answer, but a start that took too long is awaited again.
         """
+        if key is not None and key not in self._plane.state.commands:
+            self._effects.pop(key, None)  # the plane has forgotten the command, and runs it again
         answer = await self._plane.carry_out(command, principal=principal, key=key, profile=profile)
         if isinstance(answer, Rejected):
             return answer
-        if isinstance(command, DeleteConnector):
-            await self._worker.removed(command.connector)
-        if isinstance(command, STARTED_BY):
-            return await self._started(command.connector, answer)
-        return answer
+        if not isinstance(command, _AwaitedCommand):
+            return answer
+        effect = await (self._effect(command) if key is None else self._first_effect(command, key))
+        if isinstance(effect, Rejected):
+            return effect
+        shown = answer.connector
+        if shown is None:
+            return answer
+        shown = ConnectorAfterCommand(shown.config, effect, shown.type)
+        return msgspec.structs.replace(answer, connector=shown)
 
-    async def _started(self, name: str, outcome: Outcome) -> Outcome | Rejected:
+    async def _first_effect(self, command: _AwaitedCommand, key: str) -> _CommandEffect:
+        """Return the effect of a keyed command; a caller that disconnects does not end the wait."""
+        awaited = self._effects.get(key)
+        if awaited is None:
+            effect = self._effect(command, key)
+            awaited = self._effects[key] = asyncio.create_task(effect, name=f"effect {key}")
+            if len(self._effects) > ENDED_KEPT:
+                del self._effects[next(iter(self._effects))]
+        return await asyncio.shield(awaited)
+
+    async def _effect(self, command: _AwaitedCommand, key: str | None = None) -> _CommandEffect:
+        """Wait until the worker has carried a command out; return the effect."""
+        name = command.connector
         try:
-            await self._worker.started(name, self._start_timeout_s)
+            if isinstance(command, DeleteConnector):
+                await self._worker.removed(name)
+            else:
+                await self._worker.started(name, self._start_timeout_s)
         except StartTimedOut:
+            if key is not None:
+                self._effects.pop(key, None)  # the connector may still start
             return Rejected(Reason.FAILED, "Request timed out")
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             text = f"Failed to transition connector {name} to state STARTED"
             with connector_logs(name):
                 reason = await text_in_time(message_of, failure)
             return Rejected(Reason.FAILED, text, self._worker.excerpt(reason))
-        shown = outcome.connector
-        if shown is None:
-            return outcome
-        tasks = len(self._plane.state.config.task_ids(name))
-        shown = ConnectorAfterCommand(shown.config, tasks, shown.type)
-        return msgspec.structs.replace(outcome, connector=shown)
+        return len(self._plane.state.config.task_ids(name))
 
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None = None, believe_hooks: bool = False

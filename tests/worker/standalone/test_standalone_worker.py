@@ -123,6 +123,66 @@ async def test_a_start_that_takes_too_long_answers_with_the_time_out(tmp_path: P
         await until_state(worker, "c", "RUNNING", "RUNNING")
 
 
+async def test_a_repeated_key_gets_the_first_answer(tmp_path: Path) -> None:
+    """A later config, a failed start and a deletion change no earlier answer."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        commands = StandaloneCommands(worker)
+        first: dict[str, Outcome | Rejected] = {}
+        steps: list[tuple[str, AnyCommand]] = [
+            ("one", PutConfig("c", config_of(FaultySource))),
+            ("three", PutConfig("c", config_of(FaultySource, tasks_max="3"))),
+            ("bad", PutConfig("c", config_of(FaultySource, fail="start"))),
+            ("gone", DeleteConnector("c")),
+            ("new", create(tasks_max="2")),
+        ]
+        for number, (name, command) in enumerate(steps, 1):
+            first[name] = await commands.carry_out(command, principal="test", key=name)
+            for key, repeated in steps[:number]:
+                answer = await commands.carry_out(repeated, principal="test", key=key)
+                assert answer == first[key], f"{key} after {name}"
+        tasks = [
+            answer.connector.tasks
+            for answer in first.values()
+            if isinstance(answer, Outcome) and answer.connector is not None
+        ]
+        assert tasks == [1, 3, 2]
+        assert isinstance(first["bad"], Rejected)
+
+
+async def test_a_lost_answer_is_given_to_the_repetition(tmp_path: Path) -> None:
+    """The first answer is kept for a caller that disconnects during the start."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        commands = StandaloneCommands(worker)
+        slow = create(fail="slowly")
+        caller = asyncio.create_task(commands.carry_out(slow, principal="test", key="k"))
+        await until(lambda: "effect k" in {task.get_name() for task in asyncio.all_tasks()})
+        caller.cancel()
+        await asyncio.wait([caller])
+        released.set()
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        changed = PutConfig("c", config_of(FaultySource, tasks_max="3"))
+        assert await answered_tasks(worker, changed) == 3
+        answer = await commands.carry_out(slow, principal="test", key="k")
+        assert isinstance(answer, Outcome)
+        assert answer.connector is not None
+        assert answer.connector.tasks == 1
+
+
+async def test_a_timed_out_start_is_awaited_by_the_repetition(tmp_path: Path) -> None:
+    """The repetition of a command that timed out gets its tasks."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        commands = StandaloneCommands(worker, start_timeout_s=0.05)
+        slow = create(fail="slowly")
+        answer = await commands.carry_out(slow, principal="test", key="k")
+        assert answer == Rejected(Reason.FAILED, "Request timed out")
+        released.set()
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        answer = await commands.carry_out(slow, principal="test", key="k")
+        assert isinstance(answer, Outcome)
+        assert answer.connector is not None
+        assert answer.connector.tasks == 1
+
+
 @pytest.mark.slow
 async def test_the_answer_waits_for_a_slow_start(tmp_path: Path) -> None:
     """The answer waits beyond the time limit of a stop; it has the started connector's tasks."""
