@@ -158,10 +158,15 @@ class StandaloneLog:
         await self._log_of(topic).add_partitions(topic, partitions)
 
     async def claim(self) -> int:
-        """Become the only writer of both logs: start a new epoch and return it."""
+        """Become the only writer of both logs: start a new epoch and return it.
+
+        Appends that write the file, or wait for it, end first. Later ones of older epochs are
+        fenced.
+        """
         records = await self._records.claim()
-        self._epochs = _Epochs(await self._control.claim(), records)
-        return self._epochs.control
+        async with self._saving:
+            self._epochs = _Epochs(await self._control.claim(), records)
+            return self._epochs.control
 
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
@@ -219,6 +224,7 @@ class StandaloneLog:
     ) -> Sequence[Position]:
         """Write the file, then append: what readers of the log see is durable."""
         async with self._saving:
+            check_epoch(epoch, self._epochs.control)  # a claim may have overtaken this append
             offsets = dict(self._offsets)
             async for record in sliced(records):
                 if record.topic != self._topics.offsets:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -18,8 +19,13 @@ from controlplane.logs.log import (
 )
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.standalone.offset_file import OffsetFile
-from controlplane.worker.standalone.offset_file_format import decode_offsets, encode_offsets
+from controlplane.worker.standalone.offset_file_format import (
+    OffsetMap,
+    decode_offsets,
+    encode_offsets,
+)
 from controlplane.worker.standalone.standalone_log import StandaloneLog
+from tests.patience import PATIENCE_S
 
 TOPICS = Topics()
 LINES = "lines"
@@ -173,6 +179,43 @@ async def test_an_older_epoch_is_fenced(
         await log.append([record], older)
     assert in_file(file) == {b"old": b"1"}
     await log.append([record], newer)
+
+
+async def test_an_append_that_a_claim_overtakes_is_fenced(
+    log: StandaloneLog, file: OffsetFile
+) -> None:
+    """The file has no offset of it, now and after the next append."""
+    append = asyncio.create_task(log.append([offset(b"late", b"2")], await log.claim()))
+    await asyncio.sleep(0)  # the append has begun
+    newer = await log.claim()
+    with pytest.raises(Fenced):
+        await append
+    await log.append([offset(b"new", b"2")], newer)
+    assert in_file(file).keys() == {b"old", b"new"}
+
+
+async def test_a_claim_waits_for_a_file_that_is_written(
+    log: StandaloneLog, file: OffsetFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The append that writes the file succeeds; its offset is in the log before the claim."""
+    saving, released, save = Event(), Event(), file.save
+
+    def slow(offsets: OffsetMap) -> None:
+        saving.set()
+        released.wait(PATIENCE_S)
+        save(offsets)
+
+    monkeypatch.setattr(file, "save", slow)
+    append = asyncio.create_task(log.append([offset(b"new", b"2")], await log.claim()))
+    await asyncio.to_thread(saving.wait, PATIENCE_S)
+    claim = asyncio.create_task(log.claim())
+    await asyncio.sleep(0)
+    assert not claim.done()
+    released.set()
+    await claim
+    assert [entry.key for entry in await entries(log, TOPICS.offsets)] == [b"old", b"new"]
+    await append
+    assert in_file(file) == {b"old": b"1", b"new": b"2"}
 
 
 async def test_a_tail_reads_both_logs(log: StandaloneLog) -> None:
