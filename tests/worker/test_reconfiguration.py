@@ -13,6 +13,7 @@ from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, PutConfig
 from controlplane.core.order import Ends
 from controlplane.logs.memory import MemoryLog
+from controlplane.worker.lifecycle.connector_actor import StartTimedOut
 from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import QUICK, config_of, running, until_state
 
@@ -99,6 +100,19 @@ async def test_started_waits_for_the_tasks_of_the_new_config() -> None:
         log.answering.set()
         await started
         assert len(worker.plane.state.config.task_ids("c")) == 2
+
+
+async def test_started_does_not_wait_longer_than_its_limit() -> None:
+    """The limit also holds while the log delays the preparation of the tasks."""
+    log = HesitantLog()
+    async with running(SplitSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(SplitSource)))
+        await log.ends_requested.wait()
+        with pytest.raises(StartTimedOut):
+            await asyncio.wait_for(worker.started("c", 0.01), PATIENCE_S)
+        log.answering.set()
+        await worker.started("c", PATIENCE_S)
+        await until_state(worker, "c", "RUNNING", "RUNNING")
 
 
 async def test_a_new_config_ends_the_failure_of_a_missing_class() -> None:

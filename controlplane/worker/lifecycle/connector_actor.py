@@ -134,13 +134,14 @@ class ConnectorActor:
             StartTimedOut: the start takes longer than the time limit.
             Exception: the connector cannot be started.
         """
-        await self.restart(())  # restarts nothing; returns once the assignment has been applied
-        connector = self._connector
-        if self._start_failure is None and connector is not None:
-            try:
-                await asyncio.wait_for(connector.settled(), timeout_s)
-            except TimeoutError:
-                raise StartTimedOut(f"Connector {self._name} is still starting") from None
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.restart(())  # restarts nothing; returns once the assignment is applied
+                connector = self._connector
+                if self._start_failure is None and connector is not None:
+                    await connector.settled()
+        except TimeoutError:
+            raise StartTimedOut(f"Connector {self._name} is still starting") from None
         await self._raise_start_failure()
         if self._publishing is not None:
             limit_s = self._around.settings.connector_stop_timeout_ms / 1_000
