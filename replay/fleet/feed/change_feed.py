@@ -9,13 +9,14 @@ count. After a crash before that, the batch is repeated, and its rows are replac
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from replay.archive import layout
-from replay.audit.shared_topics import SharedResources, in_common
+from replay.audit.shared_topics import in_common
 from replay.engine.executors import Executor
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
 from replay.findings import Finding
@@ -29,9 +30,16 @@ from replay.fleet.feed.cluster_batch import (
     problem_row,
 )
 from replay.fleet.feed.feed_lock import CheckpointLock, locked
-from replay.fleet.feed.feed_tables import FINDING_CHANGES, FLEET, FeedTables, other_feed
+from replay.fleet.feed.feed_tables import (
+    FINDING_CHANGES,
+    FLEET,
+    FeedTables,
+    LockCheck,
+    other_feed,
+)
 from replay.fleet.feed.fleet_checkpoint import (
     FeedReading,
+    FleetCheckpoint,
     keep_only,
     read_checkpoint,
     write_checkpoint,
@@ -164,21 +172,39 @@ class ArchiveFeed:
                 f"end with batch {self.batch}. Give the tables and the checkpoint of one feed"
             )
         with locked(self._store) as lock:
-            if not lock.is_held() or self.tables.last() != self.batch:
+            check = partial(self._check_held, lock, number)
+            check()
+            if self.tables.last() != self.batch:
                 raise other_feed(self.tables.where, number)
-            self._run(number, looks, lock)
+            task = ClusterBatch(self.context, number, lock.lease)
+            self._run(task, looks, check)
         return True
 
-    def _run(self, number: int, looks: Mapping[str, ClusterLook], lock: CheckpointLock) -> None:
-        self.tables.clear(number)
-        every = dict(self._fleet.looks) | dict(looks)
-        work = list(self._work(every))
-        task = ClusterBatch(self.context, number, lock.lease)
-        outcomes = list(chain.from_iterable(self._executor.run(task, work)))
-        # While the tasks ran, the lease may have been lost to another feed.
+    def _check_held(self, lock: CheckpointLock, number: int) -> None:
         if not lock.is_held():
             raise other_feed(self.tables.where, number)
-        self._finish(number, every, work, outcomes)
+
+    def _run(self, task: ClusterBatch, looks: Mapping[str, ClusterLook], check: LockCheck) -> None:
+        """Run the tasks of a batch; write the rows and the checkpoint of the whole batch.
+
+        `check` precedes each write: the lease may be lost to another feed at any time.
+        """
+        number = task.number
+        self.tables.clear(number, check)
+        every = dict(self._fleet.looks) | dict(looks)
+        work = list(self._work(every))
+        outcomes = list(chain.from_iterable(self._executor.run(task, work)))
+        fleet = self._after(number, every, work, outcomes)
+        self._write_between(number, fleet.between, check)
+        if not number:
+            self.tables.add_empty(number, check)
+        check()
+        write_checkpoint(self._store, fleet)
+        rows = [*self._problems(every), *(outcome.row for outcome in outcomes)]
+        check()
+        self.tables.commit(number, sorted(rows, key=lambda row: str(row["cluster"])))
+        self._fleet = fleet
+        keep_only(self._store, number)
 
     def _work(self, looks: Mapping[str, ClusterLook]) -> list[ClusterWork]:
         """Work of the next batch: each cluster with records that no batch has read yet."""
@@ -190,31 +216,23 @@ class ArchiveFeed:
             and (name not in read or read[name].position.head != look.position.head)
         ]
 
-    def _finish(
+    def _after(
         self,
         number: int,
         looks: dict[str, ClusterLook],
         work: Sequence[ClusterWork],
         outcomes: Sequence[ClusterOutcome],
-    ) -> None:
-        """Write the rows and the checkpoint of the whole batch, then commit it."""
+    ) -> FleetCheckpoint:
+        """Return the checkpoint of the whole batch."""
         read, shares = dict(self._fleet.read), dict(self._fleet.shares)
-        rows = self._problems(looks)
         for part, outcome in zip(work, outcomes, strict=True):
-            rows.append(outcome.row)
             if outcome.shares is not None:
                 read[part.cluster] = ReadPart(part.target, number)
                 shares[part.cluster] = outcome.shares
-        between = self._between(number, shares)
-        fleet = msgspec.structs.replace(
+        between = tuple(in_common(shares[name] for name in sorted(shares)))
+        return msgspec.structs.replace(
             self._fleet, batch=number, looks=looks, read=read, shares=shares, between=between
         )
-        if not number:
-            self.tables.add_empty(number)
-        write_checkpoint(self._store, fleet)
-        self.tables.commit(number, sorted(rows, key=lambda row: str(row["cluster"])))
-        self._fleet = fleet
-        keep_only(self._store, number)
 
     def _problems(self, looks: Mapping[str, ClusterLook]) -> list[RowDocument]:
         """Rows of clusters whose manifests have become unreadable."""
@@ -224,15 +242,14 @@ class ArchiveFeed:
             if look.problem is not None and not look.is_like(self.last_looks.get(name))
         ]
 
-    def _between(self, number: int, shares: Mapping[str, SharedResources]) -> tuple[Finding, ...]:
-        """Write changes of findings between clusters; return the present findings."""
-        present = tuple(in_common(shares[name] for name in sorted(shares)))
+    def _write_between(self, number: int, present: Sequence[Finding], check: LockCheck) -> None:
+        """Write changes of findings between clusters."""
         before = self._fleet.between
         raised = [finding for finding in present if finding not in before]
         resolved = [finding for finding in before if finding not in present]
         if raised or resolved:
-            self.tables.write(FINDING_CHANGES, number, FLEET, change_rows(raised, resolved))
-        return present
+            rows = change_rows(raised, resolved)
+            self.tables.write(FINDING_CHANGES, number, FLEET, rows, check)
 
     @property
     def _reading(self) -> FeedReading:

@@ -5,6 +5,7 @@ so the task can be repeated.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -153,8 +154,6 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         )
         before, after = states.before(last, begin), states.after(last, ends)
         findings = self._audited(cluster, files).changes(last.audit if last else None, begin, ends)
-        check_lease(files.store, self.lease)
-        files.write(self.number, ClusterCheckpoint(after.snapshot, after.cut, findings.checkpoint))
         positions = offset_positions(
             cluster,
             self.context.profile,
@@ -162,6 +161,8 @@ class ClusterBatch(msgspec.Struct, frozen=True):
             exactly_once=self.context.source.exactly_once,
         )
         step = StateStep(work.cluster, before, after.state, positions)
+        check_lease(files.store, self.lease)
+        files.write(self.number, ClusterCheckpoint(after.snapshot, after.cut, findings.checkpoint))
         counts = {
             STATE_CHANGES: self._write(STATE_CHANGES, work.cluster, step.rows()),
             FINDING_CHANGES: self._write(
@@ -184,7 +185,8 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         return AuditFollower(cluster, subject, files)
 
     def _write(self, table: str, cluster: str, rows: Iterator[RowDocument]) -> int:
-        return self.context.tables.write(table, self.number, cluster_stem(cluster), rows)
+        check = partial(check_lease, self.context.store, self.lease)
+        return self.context.tables.write(table, self.number, cluster_stem(cluster), rows, check)
 
 
 def _row(work: ClusterWork, after: FollowedState) -> RowDocument:

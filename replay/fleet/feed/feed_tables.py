@@ -9,7 +9,7 @@ Files of a batch that does not count yet are removed before it is repeated. A ba
 never changes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -28,6 +28,9 @@ BATCHES, STATE_CHANGES, FINDING_CHANGES = FEED_SCHEMAS
 
 BATCH = "batch"
 """Column that is the name of a folder, and not in the files."""
+
+LockCheck = Callable[[], None]
+"""Raises an error if another feed has taken over. It is called directly before each write."""
 
 FLEET = "fleet"
 """Stem of the files that belong to no single cluster."""
@@ -67,28 +70,34 @@ class FeedTables(msgspec.Struct, frozen=True):
                 return number
         return -1
 
-    def clear(self, batch: int) -> None:
+    def clear(self, batch: int, check: LockCheck) -> None:
         """Remove the files of a batch that does not count yet.
 
         Raises:
+            ArchiveBusy: another feed writes the batch.
             NotWritable: no permission.
         """
         store = self.store
         for table in (STATE_CHANGES, FINDING_CHANGES):
             folder = _folder(table, batch)
             for name in store.names(folder):
+                check()
                 store.remove(f"{folder}/{name}")
 
-    def write(self, table: str, batch: int, stem: str, rows: Iterable[RowDocument]) -> int:
+    def write(
+        self, table: str, batch: int, stem: str, rows: Iterable[RowDocument], check: LockCheck
+    ) -> int:
         """Write rows of a batch; return their number. Without rows there is no file.
 
         Raises:
+            ArchiveBusy, LeaseLost: another feed writes the batch.
             NotWritable: no room, or no permission.
         """
         store, schema = self.store, _file_schema(table)
         written = 0
         for number, file in enumerate(encoded_files(schema, batches(schema, rows))):
             name = f"{_folder(table, batch)}/{stem}-{number:05}.parquet"
+            check()
             store.replace(name, file.content)
             written += file.rows
         return written
@@ -106,11 +115,17 @@ class FeedTables(msgspec.Struct, frozen=True):
         if not self.store.take(_commit(batch), file.content):
             raise other_feed(self.where, batch)
 
-    def add_empty(self, batch: int) -> None:
-        """Write files without rows, so that each table can be read from the first batch on."""
+    def add_empty(self, batch: int, check: LockCheck) -> None:
+        """Write files without rows, so that each table can be read from the first batch on.
+
+        Raises:
+            ArchiveBusy: another feed writes the batch.
+            NotWritable: no room, or no permission.
+        """
         for table in (STATE_CHANGES, FINDING_CHANGES):
             schema = _file_schema(table)
             (file,) = encoded_files(schema, [empty_batch(schema)])
+            check()
             self.store.replace(f"{_folder(table, batch)}/empty-00000.parquet", file.content)
 
     def rows(self, table: str, batch: int) -> Iterator[RowDocument]:

@@ -82,13 +82,13 @@ def write_checkpoint(store: ArchiveStore, checkpoint: FleetCheckpoint) -> None:
 
 
 def keep_only(store: ArchiveStore, batch: int) -> None:
-    """Remove the checkpoints of other batches.
+    """Remove the checkpoints of earlier batches. Another feed may have written later ones.
 
     Raises:
         NotWritable: no permission.
     """
     for name in store.names(""):
-        if name.startswith("fleet-") and name != _name(batch):
+        if name.startswith("fleet-") and name < _name(batch):
             store.remove(name)
 
 
