@@ -250,7 +250,7 @@ class ConnectClient:
 
     def _is_worker(self, url: httpx.URL) -> bool:
         """True if a redirect stays at the workers, so that credentials may go along."""
-        return any(client.base_url.host == url.host for client in self._workers.values())
+        return any(_is_at(url, client.base_url) for client in self._workers.values())
 
 
 def _built(
@@ -266,12 +266,25 @@ def _target(url: httpx.URL, answer: httpx.Response) -> httpx.URL:
     """URL to which an answer redirects.
 
     Raises:
-        httpx.RemoteProtocolError: its `Location` is no URL.
+        httpx.RemoteProtocolError: its `Location` is no URL, or gives up encryption.
     """
     try:
-        return url.join(answer.headers["location"])
+        target = url.join(answer.headers["location"])
     except httpx.InvalidURL as failure:
         raise httpx.RemoteProtocolError(f"redirect to no URL: {failure}") from None
+    if url.scheme == "https" and target.scheme == "http":
+        raise httpx.RemoteProtocolError("redirect from https to http")
+    return target
+
+
+def _is_at(url: httpx.URL, worker: httpx.URL) -> bool:
+    """True if a URL has the worker's origin, or its upgrade from port 80 to https on port 443."""
+    if url.host != worker.host:
+        return False
+    if (url.scheme, url.port) == (worker.scheme, worker.port):  # None is the default port
+        return True
+    is_upgrade = (worker.scheme, url.scheme) == ("http", "https")
+    return is_upgrade and url.port is worker.port is None
 
 
 def _is_not_ready(answer: httpx.Response) -> bool:

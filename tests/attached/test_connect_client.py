@@ -223,12 +223,19 @@ async def test_a_worker_that_lags_behind_the_log_is_asked_again(
 
 
 @pytest.mark.parametrize(
-    ("target", "credentials"), [("http://w0/v2/pause", True), ("http://elsewhere/pause", False)]
+    ("target", "credentials"),
+    [
+        ("http://w0/v2/pause", True),
+        ("https://w0/v2/pause", True),
+        ("http://elsewhere/pause", False),
+        ("http://w0:1234/pause", False),
+        ("https://w0:8443/pause", False),
+    ],
 )
 async def test_redirected_changes_keep_method_and_body(
     client_of: Callable[..., ConnectClient], target: str, *, credentials: bool
 ) -> None:
-    """A redirected change keeps method and body; credentials never leave the workers."""
+    """A redirected change keeps method and body; only a worker's own port gets credentials."""
     redirect = httpx.Response(302, headers={"location": target})
     worker = WorkerScript(redirect, httpx.Response(200))
     request = ConnectRequest("PATCH", "/connectors/orders/config", body=b"{}")
@@ -236,3 +243,15 @@ async def test_redirected_changes_keep_method_and_body(
     sent = worker.requests[1]
     assert (sent.method, sent.content, str(sent.url)) == ("PATCH", b"{}", target)
     assert ("authorization" in sent.headers) is credentials
+
+
+@pytest.mark.parametrize("target", ["http://w0/pause", "http://elsewhere/pause"])
+async def test_redirects_never_give_up_encryption(target: str) -> None:
+    """A redirect from https to http is not followed; a change counts as a lost answer."""
+    worker = WorkerScript(httpx.Response(307, headers={"location": target}))
+    transport = httpx.MockTransport(worker)
+    async with httpx.AsyncClient(base_url="https://w0", transport=transport) as encrypted:
+        client = ConnectClient({"https://w0": encrypted}, BRIEF)
+        with pytest.raises(OutcomeUnknown, match="redirect from https to http"):
+            await client.send(PAUSE)
+    assert [str(request.url) for request in worker.requests] == [f"https://w0{PAUSE.path}"]
