@@ -15,9 +15,10 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.client_settings import ProducerSettings
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.data_topics.kafka_producer import IdempotentTaskProducer
+from controlplane.worker.data_topics.record_queue import RecordQueue
 from controlplane.worker.lifecycle.connector_actor import ConnectorActor
 from tests.patience import PATIENCE_S
-from tests.worker.worker_fixture import config_of, offsets, running, until_state
+from tests.worker.worker_fixture import config_of, offsets, running, until, until_state
 
 
 async def test_a_restart_of_an_abandoned_actor_is_answered() -> None:
@@ -76,6 +77,20 @@ async def test_an_abandoned_close_leaves_no_connection() -> None:
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert appends.closed
+
+
+async def test_a_dropped_queue_that_lingers_leaves_no_task() -> None:
+    """Dropping a queue that waits for further records before a batch leaves no task behind."""
+    before = asyncio.all_tasks()
+
+    async def refuse(_: Any) -> None:
+        raise AssertionError("a batch was sent")
+
+    queue = RecordQueue(refuse, queued=10, batch=10, linger_ms=1_000 * PATIENCE_S)
+    await queue.put([cast(ProducerRecord, "record")])
+    await until(lambda: len(asyncio.all_tasks()) == len(before) + 2)  # the sender lingers
+    await queue.drop()
+    await until(lambda: asyncio.all_tasks() == before)
 
 
 class HeldTopicLog(MemoryLog):

@@ -100,8 +100,10 @@ class RecordQueue:
     async def _linger(self) -> None:
         if self._linger_s and len(self._queue) < self._batch_max:
             closing = asyncio.ensure_future(self._closing.wait())
-            await asyncio.wait([closing], timeout=self._linger_s)
-            closing.cancel()
+            try:
+                await asyncio.wait([closing], timeout=self._linger_s)
+            finally:  # also if `drop` cancels the sender meanwhile
+                closing.cancel()
 
     async def _send(self, batch: Sequence[QueuedRecord]) -> None:
         async with self._room:
