@@ -106,7 +106,12 @@ def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:
     if planned is None or actual is None:
         return False
     first, second = _decoded(planned), _decoded(actual)
-    return first is not None and first == second
+    return first is not None and _sorted_text(first) == _sorted_text(second)
+
+
+def _sorted_text(value: Any) -> str:
+    """JSON text with sorted members: in Python, `true` equals 1, and 1 equals 1.0."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _decoded(value: bytes) -> Any:
@@ -140,7 +145,7 @@ def _paths(planned: Any, actual: Any, path: str = "") -> Iterator[str]:
                 yield redacted_text(inner)
             else:
                 yield from _paths(planned[name], actual[name], inner)
-    elif planned != actual:
+    elif _sorted_text(planned) != _sorted_text(actual):
         yield redacted_text(path)
 
 

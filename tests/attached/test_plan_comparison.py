@@ -97,6 +97,18 @@ def test_each_difference_has_a_sentence(
     assert compare(plan, log_entries, TOPICS, "orders").differences == (difference,)
 
 
+@pytest.mark.parametrize("actual", ['{"at":true}', '{"at":1.0}', '{"at":[1]}', '{"at":"1"}'])
+@pytest.mark.parametrize("planned", ['{"at":1}', '{"at":[true]}'])
+def test_values_of_another_type_differ(planned: str, actual: str) -> None:
+    """A boolean or a float is no planned integer, although Python calls them equal."""
+    offset = Draft(TOPICS.offsets, b'["orders",{}]', planned.encode())
+    plan = Plan((Step("write", (offset,)),))
+    written = [Entry(TOPICS.offsets, 0, 7, 1, offset.key, actual.encode())]
+    (difference,) = compare(plan, written, TOPICS, "orders").differences
+    assert difference.endswith(" differs from the plan in at")
+    assert not has_appeared(plan, written)
+
+
 def test_a_foreign_record_before_the_planned_one_is_a_difference() -> None:
     """A foreign record of the same key before the planned one is a separate difference."""
     foreign = {"properties": {"name": "orders", "file": "theirs"}}
