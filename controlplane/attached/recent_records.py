@@ -64,12 +64,14 @@ class RecentRecords:
 
     def since(self, topics: Iterable[str], since: Ends) -> list[Entry] | None:
         """Records of the topics from the given end offsets on; None if the buffer lacks some."""
+        if self._is_broken:
+            return None
         entries: list[Entry] = []
         for topic in topics:
             start = since.get(topic, ())
             for place in self._partitions.get(topic, ()):
                 first = start[place[1]] if place[1] < len(start) else 0
-                if self._is_broken or first < self._first.get(place, 0):
+                if first < self._first.get(place, 0):
                     return None
                 entries += self._behind(place, first)
         return entries

@@ -51,10 +51,11 @@ def test_a_record_above_the_bound_is_not_kept() -> None:
 
 
 def test_a_replaced_log_has_no_recent_records() -> None:
-    """After a replacement of the log, every query returns None, also one from its end on."""
+    """After a replacement of the log, every query returns None, also one about new records."""
     recent = RecentRecords({CONFIGS: (0,)})
     recent.add([entry(CONFIGS, 0, 0)])
     recent.break_off()
     recent.add([entry(CONFIGS, 0, 1)])
     assert recent.since([CONFIGS], {CONFIGS: [0]}) is None
     assert recent.since([CONFIGS], {CONFIGS: [2]}) is None
+    assert recent.since(["new"], {}) is None
