@@ -29,6 +29,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.plugins import Plugin
 from controlplane.core.records import Target
+from controlplane.core.state import ClusterState
 from controlplane.logs.log import Fenced, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.offset_rules import check_epoch
@@ -45,6 +46,7 @@ from tests.controller.scene import (
     raw,
     written_texts,
 )
+from tests.outages import until
 from tests.patience import PATIENCE_S
 
 STOP, PAUSE, RESUME = (kind("orders") for kind in (StopConnector, PauseConnector, ResumeConnector))
@@ -312,8 +314,18 @@ async def test_the_writer_need_not_claim(log: Fragile) -> None:
         await plane.execute(STOP)
 
 
-async def test_a_fenced_plane_leaves_the_log_alone(log: Fragile) -> None:
+async def test_a_fenced_plane_leaves_the_log_alone(
+    log: Fragile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fenced plane removes no old commands: that is up to the new writer."""
+    own_state = ControlPlane._own_state
+    states: list[ClusterState | None] = []
+
+    def noted(plane: ControlPlane) -> ClusterState | None:
+        states.append(own_state(plane))
+        return states[-1]
+
+    monkeypatch.setattr(ControlPlane, "_own_state", noted)
     upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))
     hours = count(NOW_MS, 3_600_000)
     async with plane_on(log, Settings(upkeep=upkeep), now_ms=lambda: next(hours)) as plane:
@@ -322,5 +334,7 @@ async def test_a_fenced_plane_leaves_the_log_alone(log: Fragile) -> None:
             await plane.execute(STOP)
         async with plane_on(log, now_ms=lambda: next(hours)) as second:
             await second.execute(STOP)
-            await asyncio.sleep(0.05)
+            states.clear()
+            # One state may be of the new writer. The next ones follow whole runs of the upkeep.
+            await until(lambda: len(states) > 3)
             assert (await log.starts([COMMANDS]))[COMMANDS] == [0]
