@@ -141,10 +141,11 @@ READING = (
 
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
     """Wait until the trail's newest command has ended, which is after its answer; return it."""
-    while True:
-        answer = await rest.get("/commands", params=query)
-        rows = [row for row in answer.json()["commands"] if row["principal"] is not None]
-        if rows and rows[-1]["outcome"] != "unfinished":
-            row: dict[str, Any] = rows[-1]
-            return row
-        await asyncio.sleep(ENDED_S)
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            answer = await rest.get("/commands", params=query)
+            rows = [row for row in answer.json()["commands"] if row["principal"] is not None]
+            if rows and rows[-1]["outcome"] != "unfinished":
+                row: dict[str, Any] = rows[-1]
+                return row
+            await asyncio.sleep(ENDED_S)

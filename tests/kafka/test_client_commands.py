@@ -15,6 +15,7 @@ from tests.client.client_calls import ClusterCalls
 from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.asyncio(loop_scope="module")]
 
@@ -51,8 +52,9 @@ class AsyncCommands:
 
     async def reads_to(self, position: int) -> None:
         """Wait until the source has read up to this position."""
-        while await self.position() != position:  # noqa: ASYNC110 - no event reports it
-            await asyncio.sleep(0.2)
+        async with asyncio.timeout(PATIENCE_S):
+            while await self.position() != position:  # noqa: ASYNC110 - no event reports it
+                await asyncio.sleep(0.2)
 
 
 class SharedWorkers:

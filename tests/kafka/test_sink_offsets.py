@@ -91,10 +91,11 @@ async def scene(
 
 
 async def accepted(rest: httpx.AsyncClient, method: str, path: str, body: Any = None) -> None:
-    """Send a request, again while the worker rebalances."""
+    """Send a request, again while the worker rebalances, until it succeeds."""
     async with asyncio.timeout(PATIENCE_S):
-        while (await rest.request(method, path, json=body)).status_code in BUSY:  # noqa: ASYNC110
+        while (answer := await rest.request(method, path, json=body)).status_code in BUSY:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
+    assert answer.is_success, answer.text
 
 
 async def status_and_body(rest: httpx.AsyncClient, path: str) -> tuple[int, bytes]:

@@ -23,6 +23,7 @@ from tests.kafka.real_kafka import Broker, StandaloneWorker
 RELEASE = "3.9.1"
 
 pytestmark = [
+    pytest.mark.java,
     pytest.mark.broker,
     pytest.mark.parametrize("broker", [RELEASE], indirect=True),
 ]
