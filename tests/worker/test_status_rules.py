@@ -24,9 +24,18 @@ from controlplane.core.commands import (
 )
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
+from controlplane.worker import failure_reader
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
-from tests.worker.bad_connectors import SHORT, BadSource, blocked, ended, plan, released
+from tests.worker.bad_connectors import (
+    SHORT,
+    BadSource,
+    BlockingText,
+    blocked,
+    ended,
+    plan,
+    released,
+)
 from tests.worker.noted_reports import reported, reports, until_reported
 from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import QUICK, config_of, running, until
@@ -37,7 +46,8 @@ pytestmark = pytest.mark.usefixtures("noted_reports")
 class CalledSource(BadSource):
     """A BadSource whose newest instance the test may call.
 
-    If the plan is `connector.METHOD fails`, that method reports a failure and returns.
+    If the plan is `connector.METHOD fails`, that method reports a failure and returns. `returned`
+    is the class of the failure.
     """
 
     newest: "CalledSource"
@@ -55,7 +65,8 @@ class CalledSource(BadSource):
 
     def _fail_as_planned(self, method: str) -> None:
         if plan.get("where") == f"connector.{method} fails":
-            self.context.fail(ValueError(f"found by {method}"))
+            failure = plan["returned"] or ValueError
+            self.context.fail(failure(f"found by {method}"))
 
 
 PATIENT = msgspec.structs.replace(
@@ -153,8 +164,11 @@ RULES = {
         ],
         "connector.stop fails",
     ),
+    # Its text is read until the connector has stopped: before, the failure could be reported.
     "connector reports a failure in its stop": StatusRule(
-        [CREATED, ReportStep("stop", STOPPED, UNASSIGNED + REMOVED)], "connector.stop fails"
+        [CREATED, ReportStep("stop", STOPPED, UNASSIGNED + REMOVED)],
+        "connector.stop fails",
+        returned=BlockingText,
     ),
     "connector has too many tasks": StatusRule(
         [ReportStep("create", RUNNING + FAILED)], "connector.task_configs", "return", [{}, {}]
@@ -238,8 +252,11 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-async def test_each_event_has_its_reports(rule: StatusRule) -> None:
+async def test_each_event_has_its_reports(
+    rule: StatusRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each event causes these reports and no others; FAILED alone has a trace."""
+    monkeypatch.setattr(failure_reader, "TIMEOUT_S", PATIENCE_S)
     if rule.where:
         plan.update(where=rule.where, how=rule.how, returned=rule.returned)
     expected: dict[str, list[str]] = {"connector": [], "task 0": []}
