@@ -12,8 +12,11 @@ from typing import Final
 
 from controlplane.core.text import redaction
 
-_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
-"""Base64 may be broken into lines."""
+_RUN: Final = re.compile(
+    r"[A-Za-z0-9+/_-]{8,}+(?:[ \t\r]*+\n[ \t\r\n]*+[A-Za-z0-9+/_-]{4,}+)*+={0,2}"
+)
+"""Base64 may be broken into lines. Only the white space that `_PLAIN` removes may stand between
+them. No text causes backtracking."""
 
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){5,}")
 _PRINTABLE: Final = re.compile(rb"[\t\n\r\x20-\x7e]{5,}")

@@ -3,6 +3,7 @@
 import re
 from base64 import b64decode, b64encode
 from pathlib import Path
+from time import process_time
 
 import msgspec
 import pytest
@@ -127,6 +128,24 @@ def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path)
         assert b"cGFzc3dv" not in archived
         assert b"70617373" not in archived
         assert through(secrets, config(archived)) == archived
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\f", "\v", "\x1c", "\x85", "\u2028"])
+@pytest.mark.parametrize("break_before", [True, False])
+def test_other_white_space_between_words_stays(space: str, *, break_before: bool) -> None:
+    """Words on two lines stay, also with white space that base64 does not have between them."""
+    between = f"\n{space}" if break_before else f"{space}\n"
+    value = msgspec.json.encode({"properties": {"doc": f"SQLException{between}Serveur"}})
+    assert through(dropped_secrets(Topics()), config(value)) == value
+
+
+@pytest.mark.parametrize("middle", [b"\n", b" \n", b"\n\t"])
+def test_many_line_breaks_after_a_word_take_no_time(middle: bytes) -> None:
+    """A search of 100,000 line breaks takes well below a second; backtracking takes minutes."""
+    text = b"Template" + middle * 100_000 + b"."
+    begun = process_time()
+    assert through(dropped_secrets(Topics()), config(text)) == text
+    assert process_time() - begun < 10
 
 
 @pytest.mark.parametrize(
