@@ -110,20 +110,23 @@ class _StreamRun:
         self._begun_ms = 0
         """Time at which the query began; micro-batches that were planned earlier are repeated."""
         self._trouble: Exception | None = None
+        self._is_stopping = False
+        """True once this run stops its query; Spark interrupts a micro-batch that has begun."""
 
     def run(self) -> None:
         """Run the stream until it ends, or until new topics appear (`again`)."""
         self._topics, self._first = self._ask(self._positions)
-        self.again = False
+        self.again = self._is_stopping = False
         self._begun_ms = int(time() * 1_000)
         query = self._begun()
         try:
             while not query.awaitTermination(LOOK_S):
                 if self.again or self._ended.is_set():
+                    self._is_stopping = True
                     query.stop()
         except PySparkException as error:
-            if self._trouble is None:
-                raise NoSpark(f"Spark has failed ({root_cause(error)})") from None
+            if self._trouble is None and not self._is_stopping:
+                raise _as_no_spark(error) from None
         finally:
             query.stop()
         if self._trouble is not None:
@@ -152,9 +155,16 @@ class _StreamRun:
             ) from None
 
     def _batch(self, frame: DataFrame, number: int) -> None:
-        """Archive a micro-batch. Errors are stored, because Spark would replace their text."""
+        """Archive a micro-batch. Errors are stored, because Spark would replace their text.
+
+        Spark's errors after a stop are not stored: the next run of the stream repeats the batch.
+        """
         try:
             captured, unknown = self._ask(lambda capture: self._append(capture, frame, number))
+        except (PySparkException, Py4JError, NoSpark) as error:
+            if not self._is_stopping:
+                self._trouble = _as_no_spark(error)
+            raise
         except Exception as error:
             self._trouble = error
             raise
@@ -197,6 +207,13 @@ class _StreamRun:
                 return await question(capture)
 
         return asyncio.run(with_capture())
+
+
+def _as_no_spark(error: Exception) -> NoSpark:
+    """Return the `NoSpark` for an error of Spark."""
+    if isinstance(error, NoSpark):
+        return error
+    return NoSpark(f"Spark has failed ({root_cause(error)})")
 
 
 class StreamedCapture(SparkCapture):
