@@ -36,7 +36,7 @@ from replay.archive.merges.replaced_manifests import merged_manifests
 from replay.archive.segments.segment_files import SIZES, SegmentSizes, table_of
 from replay.archive.segments.segment_writer import NEW_PARTITION, SegmentTarget, SegmentWriter
 from replay.archive.stores.store import ArchiveStore
-from replay.errors import ArchiveBusy, ArchiveConflict, NotWritable
+from replay.errors import ArchiveBusy, ArchiveConflict, ArchiveCorrupt, NotWritable
 
 WAITING_BYTES = 512 * 1024 * 1024
 """Bytes that may wait in all partitions together; beyond them the largest partition is written."""
@@ -133,16 +133,24 @@ class Appender:
 
         Raises:
             ArchiveBusy: another process has appended since this append began.
+            ArchiveCorrupt: an earlier file, which a snapshot needs, is damaged. The records are
+                committed without snapshots.
         """
         for writer in self._segment_writers.values():
             writer.write()
         made = self._manifest()
         if snapshots is not None:
             whole = Chain((*self._chain.manifests, made), "")
-            snapshot_list = snapshots(
-                ArchivedCluster(self._store, self._name, whole, parts_in(whole))
-            )
-            made = self._manifest(tuple(snapshot_list))
+            cluster = ArchivedCluster(self._store, self._name, whole, parts_in(whole))
+            try:
+                made = self._manifest(tuple(snapshots(cluster)))
+            except ArchiveCorrupt:
+                self._append(made)
+                raise
+        return self._append(made)
+
+    def _append(self, made: Manifest) -> Manifest | None:
+        """Write a manifest if it has anything new. Raises `ArchiveBusy`."""
         if not (self._reaches or made.segments or made.snapshots):
             return None
         for _ in range(_ATTEMPTS):

@@ -17,9 +17,9 @@ from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments.segment_files import SIZES, SegmentSizes
 from replay.archive.stores.store import ArchiveStore
 from replay.capture.secrets import SecretPolicy
-from replay.engine.local_engine import LocalEngine
+from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.snapshots.daily_snapshots import daily
-from replay.errors import ArchiveConflict
+from replay.errors import ArchiveConflict, ArchiveCorrupt
 from replay.offsets_topics import own_topics
 from replay.progress import NoProgress, ProgressListener
 
@@ -84,6 +84,7 @@ class LogCapture:
         Raises:
             ArchiveConflict: the log contradicts the archive.
             ArchiveBusy: another process has appended meanwhile.
+            ArchiveCorrupt: an archived file is damaged.
             LogError: the log cannot be read, or has no config topic.
         """
         topics, existing = self._target.topics, await self._log.topics()
@@ -99,7 +100,12 @@ class LogCapture:
         return self._finished(read, before, left_out)
 
     def _finished(self, read: int, before: int, left_out: tuple[str, ...]) -> CaptureResult:
-        """Commit the rest, and write the snapshots that are due."""
+        """Commit the rest, and write the snapshots that are due.
+
+        Raises:
+            ArchiveBusy: another process has appended meanwhile.
+            ArchiveCorrupt: an archived file is damaged; the rest is committed without snapshots.
+        """
         self._appending.commit(daily)
         cluster = open_cluster(self._target.store, self._target.cluster)
         return CaptureResult(read, _records(cluster) - before, cluster, left_out)
@@ -117,10 +123,12 @@ class LogCapture:
         cluster = self._appending.cluster
         if not cluster.parts:
             return set()
-        return {
-            *cluster.ends,
-            *LocalEngine(cluster).own_topics(cluster.ends[cluster.topics.config]),
-        }
+        ends = cluster.ends[cluster.topics.config]
+        try:
+            own = LocalEngine(cluster).own_topics(ends)
+        except ArchiveCorrupt:  # perhaps only a snapshot is damaged
+            own = LocalEngine(cluster, LocalOptions(derived=False)).own_topics(ends)
+        return {*cluster.ends, *own}
 
     async def _read(self, topics: Sequence[str]) -> int:
         """Read topics up to their current ends; return the number of records."""

@@ -28,6 +28,7 @@ from replay.engine.plans.moment_cut import ends_within
 from replay.engine.plans.read_plan import PlanStart, ReadPlan, planned
 from replay.engine.snapshots.topic_snapshot import READERS, Readers, TopicStates, frozen, thawed
 from replay.engine.states.state_builder import FoldOptions, ReducedTopic, parts
+from replay.errors import ArchiveCorrupt
 from replay.kernels.batches import batch
 from replay.kernels.row_runs import running_times
 
@@ -44,7 +45,11 @@ _LAST_DAY = (date.max - _EPOCH).days
 def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
     """Write and yield snapshots of the finished days since the last one, the oldest first.
 
-    A day is finished once any record of a later day is archived.
+    A day is finished once any record of a later day is archived. After a damaged snapshot, the next
+    one is made from the segments.
+
+    Raises:
+        ArchiveCorrupt: another file that a snapshot needs is damaged.
     """
     previous = next(iter(reversed(list(cluster.snapshots))), None)
     last_day = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days
@@ -56,7 +61,10 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
         limit = time_limit((day + 1) * DAY_MS - 1)
         ends = {topic: ends_within(cluster, topic, limit) for topic in cluster.ends}
         name = (_EPOCH + timedelta(days=day)).isoformat()
-        previous = snapshot_at(cluster, previous, name, ends)
+        try:
+            previous = snapshot_at(cluster, previous, name, ends)
+        except ArchiveCorrupt:  # perhaps the earlier snapshot: the segments have all of its records
+            previous = snapshot_at(cluster, None, name, ends)
         yield previous
 
 

@@ -12,12 +12,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.core.entry import Entry, batch_of
+from controlplane.core.releases.profiles import PROFILES
 from replay.archive.segments import segment_writer
 from replay.archive.segments.segment_files import SegmentSizes, encoded_rows, table_of
 from replay.archive.segments.winners import winners as winners_of
 from replay.archive.verification import verified
+from replay.engine.local_engine import LocalOptions
+from replay.errors import ArchiveCorrupt
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archive.archives import NAME, archive, cluster_in, lasting_days
+from tests.replay.archive.archives import (
+    NAME,
+    archive,
+    archived,
+    capture,
+    cluster_in,
+    lasting_days,
+    log_of,
+    replayed,
+)
 from tests.replay.cli.replay_calls import call, content, refusal
 
 Damage = Callable[[Path], None]
@@ -250,6 +262,46 @@ def test_a_damaged_snapshot_is_not_used(ending: str, lasting: Path, tmp_path: Pa
     for command in ("state", "verify"):
         assert f"{path.name} was altered" in refusal(call(command, tmp_path))
     assert call("state", tmp_path, "--from-segments") == sound
+
+
+def flip(path: Path) -> None:
+    """Flip one bit in the middle of a file."""
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> tuple[Path, list[Entry]]:
+    """Archive whose snapshots are all damaged, and the log that it has the first part of."""
+    entries = lasting_days(recorded_entries("roll-3.4-3.9-3.4"))
+    archive(tmp_path, entries[:72])
+    for path in tmp_path.rglob("_snapshots/*"):
+        flip(path)
+    return tmp_path, entries
+
+
+def test_damaged_snapshots_end_no_capture(half: tuple[Path, list[Entry]]) -> None:
+    """A capture makes the next snapshots from the segments; they give the same states."""
+    folder, entries = half
+    captured = capture(folder, log_of(entries))
+    assert captured.added == len(entries) - 72
+    assert captured.cluster.chain.manifests[-1].snapshots
+    states = replayed(captured.cluster, None, PROFILES)
+    assert states == replayed(captured.cluster, None, PROFILES, LocalOptions(derived=False))
+    assert verified(captured.cluster).flaws
+
+
+def test_a_capture_commits_before_it_reports_damage(half: tuple[Path, list[Entry]]) -> None:
+    """The next snapshot needs a missing file: the capture reports it once all is archived."""
+    folder, entries = half
+    path = min(folder.rglob("topic=connect-status/partition=1/segment-*"))
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(ArchiveCorrupt, match=rf"{path.name} is missing"):
+        capture(folder, log_of(entries))
+    path.write_bytes(content)
+    assert len(archived(cluster_in(folder))) == len(entries)
 
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))
