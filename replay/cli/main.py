@@ -1,7 +1,8 @@
 """Entry point of `replay`: the subcommands, and one form of errors (one sentence, exit code 2)."""
 
+import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -55,6 +56,10 @@ COMMANDS = {
 
 SECTIONS = {"Commands": COMMANDS}
 
+MAX_FILES = 65_536
+"""Greatest number of open files. All segments of a partition are open while it is read, except
+small ones; the usual limit is 1,024."""
+
 
 class ReplayGroup(ProgramGroup):
     """Group of all subcommands; it says which package a subcommand lacks."""
@@ -101,3 +106,13 @@ def main() -> None:
     in an object store.
     """
     collect_rarely()
+    _allow_many_files()
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files, if the system allows it (`MAX_FILES`)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        with suppress(OSError, ValueError):  # macOS allows fewer than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))

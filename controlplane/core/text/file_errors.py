@@ -10,6 +10,7 @@ _ADVICE: Final = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EISDIR: "name a file",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.ELOOP: "check where the symbolic link leads",
     errno.ENAMETOOLONG: "check the path",
     errno.ENOSPC: "make room",
