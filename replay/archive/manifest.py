@@ -337,8 +337,8 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
         return Chain((), "")
     last_name = f"{layout.manifests(cluster)}/{names[-1]}"
     last = store.read(last_name)
-    newest = _manifest_in(last_name, last)
-    start = _first_number(cluster, last, newest)
+    newest = _last_manifest(cluster, last_name, last)
+    start = 1 if newest.base is UNSET else newest.base
     manifests: list[Manifest] = []
     head = ""
     paths = [f"{layout.manifests(cluster)}/{name}" for name in names if name >= f"{start:010}"]
@@ -349,7 +349,7 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
             raise ArchiveCorrupt(f"{expected} is missing: restore it")
         is_last_name = path == paths[-1]
         content = last if is_last_name else next(contents)
-        manifest = (newest if is_last_name else None) or decoded(expected, content)
+        manifest = newest if is_last_name else decoded(expected, content)
         # The predecessor of a merge's manifest was replaced: `merges.replaced_manifests` checks its
         # hash.
         previous = head if manifests or start == 1 else manifest.previous
@@ -360,27 +360,21 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     return Chain(tuple(manifests), head)
 
 
-def _first_number(cluster: str, last: bytes, newest: Manifest | None) -> int:
-    """Number of the manifest at which reading begins, as the last manifest says."""
-    if newest is not None:
-        return 1 if newest.base is UNSET else newest.base
-    signpost = signpost_in(last)
-    if signpost is not None:
-        expected = layout.manifest(cluster, signpost.merged_into)
-        raise ArchiveCorrupt(f"{expected} is missing: restore it and all manifests after it")
-    return 1  # reading reports the flaw
-
-
-def _manifest_in(name: str, content: bytes) -> Manifest | None:
-    """Decode a manifest; None for anything else.
+def _last_manifest(cluster: str, name: str, content: bytes) -> Manifest:
+    """Decode the last manifest.
 
     Raises:
+        ArchiveCorrupt: the content is no manifest, or a signpost: the manifests after it are lost.
         NoArchive: the format is unknown.
     """
     try:
         return decoded(name, content)
     except ArchiveCorrupt:
-        return None
+        signpost = signpost_in(content)
+        if signpost is None:
+            raise
+    expected = layout.manifest(cluster, signpost.merged_into)
+    raise ArchiveCorrupt(f"{expected} is missing: restore it and all manifests after it")
 
 
 def signpost_in(content: bytes) -> Signpost | None:

@@ -244,6 +244,15 @@ def test_a_missing_merged_manifest_is_named(small: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("damaged", [b"", b"{", b"{}", b'{"cluster":"fleet-1","number":5}'])
+def test_a_damaged_last_manifest_is_named(small: Path, damaged: bytes) -> None:
+    """The error names the damaged manifest, not the sound file at the first manifest's path."""
+    merged(small)
+    (small / BASE).write_bytes(damaged)
+    for command in ("state", "verify"):
+        assert f"{BASE} is no manifest" in refusal(call(command, small))
+
+
 def test_opening_reads_no_replaced_manifest(small: Path) -> None:
     """Opening an archive reads no replaced manifest, not even one that a killed merge has left."""
     expected = call("state", small)
