@@ -29,7 +29,7 @@ from replay.capture.spark_tasks import (
 )
 from replay.engine.spark.jobs import run
 from replay.engine.spark.session import NoSpark
-from replay.errors import ArchiveConflict, NotCapturable
+from replay.errors import NotCapturable
 from replay.progress import ProgressListener
 
 COMMITTED, EVERYTHING = "read_committed", "read_uncommitted"
@@ -174,6 +174,7 @@ class SparkCapture(LogCapture):
 
         Raises:
             ArchiveConflict: a record contradicts the archive.
+            ArchiveBusy: a merge has removed a segment with archived records, which are compared.
         """
         read = 0
         if any(spans.values()):
@@ -223,8 +224,8 @@ class SparkCapture(LogCapture):
             for encoded_answer in table.column("answer").to_pylist()
         ]
         for answer in answers:
-            if answer.wrong:
-                raise ArchiveConflict(answer.wrong)
+            if answer.error:
+                raise answer.error
         return answers
 
 

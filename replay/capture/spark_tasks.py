@@ -8,6 +8,7 @@ record becomes committed between the passes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +24,14 @@ from replay.archive.segments.segment_files import SCHEMA, table_of
 from replay.archive.segments.segment_writer import SegmentWriter
 from replay.capture.secrets import KEPT, SecretPolicy
 from replay.engine.spark.worker_process import in_worker
-from replay.errors import ReplayError
+from replay.errors import (
+    ArchiveBusy,
+    ArchiveConflict,
+    ArchiveCorrupt,
+    NoArchive,
+    NotWritable,
+    ReplayError,
+)
 from replay.kernels.batches import batch
 from replay.offsets_topics import own_topics
 
@@ -47,6 +55,15 @@ ANSWERS = pa.schema([("answer", pa.binary())])
 ANSWERS_DDL = "answer binary"
 
 
+ERRORS = MappingProxyType(
+    {
+        error.__name__: error
+        for error in (ArchiveBusy, ArchiveConflict, ArchiveCorrupt, NoArchive, NotWritable)
+    }
+)
+"""Errors of a `SegmentWriter`, by name."""
+
+
 class PartitionResult(msgspec.Struct, frozen=True):
     """Output of a Spark task for one partition: new segments, or the problem."""
 
@@ -58,7 +75,14 @@ class PartitionResult(msgspec.Struct, frozen=True):
     own: tuple[str, ...] = ()
     """Dedicated offsets topics that the records name."""
     wrong: str = ""
-    """Problem of the partition; besides it, only `topic` and `partition` are then set."""
+    """Problem of the partition; only `kind`, `topic` and `partition` are set besides it."""
+    kind: str = ""
+    """Class of the problem, from `ERRORS`; else the problem is an `ArchiveConflict`."""
+
+    @property
+    def error(self) -> ReplayError | None:
+        """The problem as an error to raise in the driver; None if there is none."""
+        return ERRORS.get(self.kind, ArchiveConflict)(self.wrong) if self.wrong else None
 
 
 class SeenOffsets:
@@ -129,10 +153,10 @@ class _PartitionArchiver:
         self._topics = job.topics
         self._own: set[str] = set()
         self._read = self._fresh = 0
-        self._wrong = ""
+        self._error: ReplayError | None = None
 
     def add(self, rows: pa.Table) -> None:
-        if self._wrong:
+        if self._error:
             return
         table = archive_rows(rows, self._committed)
         topic, partition = self._place
@@ -145,16 +169,17 @@ class _PartitionArchiver:
         try:
             self._fresh += self._segment_writer.add(table)
         except ReplayError as error:
-            self._wrong = str(error)
+            self._error = error
 
     def answer(self) -> PartitionResult:
-        if not self._wrong:
+        if not self._error:
             try:
                 self._segment_writer.write()
             except ReplayError as error:
-                self._wrong = str(error)
-        if self._wrong:
-            return PartitionResult(*self._place, wrong=self._wrong)
+                self._error = error
+        if self._error:
+            kind = type(self._error).__name__
+            return PartitionResult(*self._place, wrong=str(self._error), kind=kind)
         own = tuple(sorted(self._own))
         return PartitionResult(
             *self._place, self._read, self._fresh, tuple(self._segment_writer.segments), own

@@ -74,6 +74,7 @@ def follow(
 
     Raises:
         ArchiveConflict: the log, or the checkpoint, contradicts the archive.
+        ArchiveBusy: another process has appended to the archive, or merged it, meanwhile.
         NoSpark: Spark has failed.
     """
     ended = ended or Event()

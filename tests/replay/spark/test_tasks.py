@@ -25,8 +25,10 @@ from replay.capture.spark_tasks import (
     archived,
     runs,
 )
+from replay.errors import ArchiveBusy, ArchiveConflict
 from replay.kernels.batches import batch
 from tests.replay.archive.archives import NAME, archive
+from tests.replay.archive.merges import merged
 
 CONFIG = ("connect-configs", 0)
 
@@ -111,10 +113,11 @@ def job(folder: Path) -> CaptureTask:
     )
 
 
-def answer(folder: Path, *entries: Entry) -> PartitionResult:
+def answer(folder: Path, *entries: Entry, task: CaptureTask | None = None) -> PartitionResult:
     """Result of a task for these records."""
+    task = task or job(folder)
     (content,) = [
-        content for output in archived(iter([rows(*entries)]), job(folder)) for content in output[0]
+        content for output in archived(iter([rows(*entries)]), task) for content in output[0]
     ]
     return msgspec.msgpack.decode(content.as_py(), type=PartitionResult)
 
@@ -128,6 +131,18 @@ def test_archived_records_are_compared(tmp_path: Path) -> None:
     result = answer(tmp_path, config(1, b"[]"), config(2))
     assert "connect-configs@1 cannot be archived: another record is archived there" in result.wrong
     assert (result.fresh, result.segments) == (0, ())
+    assert isinstance(result.error, ArchiveConflict)
+
+
+def test_a_merge_under_a_task_is_an_error_that_passes(tmp_path: Path) -> None:
+    """The archived records to compare are merged before the task runs: a retry helps."""
+    archive(tmp_path, [config(0)])
+    archive(tmp_path, [config(0), config(1)])
+    task = job(tmp_path)
+    merged(tmp_path)
+    result = answer(tmp_path, config(1), config(2), task=task)
+    assert isinstance(result.error, ArchiveBusy)
+    assert "was merged into another file" in str(result.error)
 
 
 def test_a_partition_without_records_has_no_result(tmp_path: Path) -> None:
