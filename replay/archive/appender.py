@@ -52,7 +52,8 @@ class Appender:
     """Append to the archive of a cluster: `add` batches, report `reached` offsets, `commit`.
 
     Raises the errors of `read_chain`, and `ArchiveConflict` if the archive has other topics or
-    another policy for secrets.
+    another policy for secrets. Raises `ArchiveCorrupt` if the manifests of a merged archive are
+    missing.
     """
 
     def __init__(
@@ -78,6 +79,11 @@ class Appender:
         self.cluster = ArchivedCluster(store, name, self._chain, parts_in(self._chain))
         if self._chain.manifests:
             self._check_alike()
+        elif layout.is_merged(store, name):  # a new chain would hide the archived records
+            raise ArchiveCorrupt(
+                f"{layout.manifests(name)} has files of a merge, but no manifest: restore the "
+                f"manifests of cluster {name}, or capture under another name"
+            )
 
     def end_of(self, topic: str, partition: int) -> int | None:
         """Offset at which reading continues; None if nothing of the partition is archived."""

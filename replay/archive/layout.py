@@ -58,6 +58,12 @@ def has_files(store: ArchiveStore, cluster: str) -> bool:
     return any(not name.startswith(beside) for name in store.walk(folder(cluster)))
 
 
+def is_merged(store: ArchiveStore, cluster: str) -> bool:
+    """True if a merge has left files beside the manifests, so there was a manifest."""
+    beside = store.names(manifests(cluster))
+    return any(name.startswith(("replaced-", "readings-")) for name in beside)
+
+
 def selected_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[str]:
     """The given names, each once and unchecked; without names, all clusters of the archive.
 

@@ -20,7 +20,7 @@ from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.cli.command_calls import unprivileged
 from tests.conftest import PROVE
-from tests.recorded_requests import recorded_entries
+from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import NAME, cluster_in, replayed
 from tests.replay.archive.history_crashes import first_of
 from tests.replay.archive.merges import KIP, looks, merged, next_config
@@ -242,6 +242,18 @@ def test_a_missing_merged_manifest_is_named(small: Path) -> None:
     assert f"{BASE} is missing: restore it and all manifests after it" in refusal(
         call("state", small)
     )
+
+
+def test_a_capture_begins_no_new_chain_in_a_merged_archive(small: Path) -> None:
+    """A capture refuses a merged archive without manifests, and changes no file."""
+    merged(small)
+    for path in (small / f"cluster={NAME}" / "_manifest").glob("*.json"):
+        path.unlink()
+    before = content(small)
+    log = HISTORIES / f"{HISTORY}.log.jsonl"
+    sentence = refusal(call("capture", f"{NAME}={log}", small))
+    assert f"restore the manifests of cluster {NAME}, or capture under another name" in sentence
+    assert content(small) == before
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"{}", b'{"cluster":"fleet-1","number":5}'])
