@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 from uuid import uuid4
 
@@ -105,13 +105,14 @@ class BucketStore:
         folder, _, base_name = name.rpartition("/")
         claims = f"{folder}/{CLAIMS}"
         mine = f"{base_name}-{uuid4()}"
-        begun = monotonic()
+        running_s, begun_s = monotonic(), time()
         self._write(f"{claims}/{mine}", b"")
         try:
             # An earlier claimant may have written the file and removed its claim since.
             if self._claimed_by_others(claims, base_name, mine) or self.size(name) is not None:
                 return False
-            if monotonic() - begun > HESITATION_S:
+            # The monotonic clock stops while the machine is suspended.
+            if max(monotonic() - running_s, time() - begun_s) > HESITATION_S:
                 return False
             self._write(name, content)
         finally:

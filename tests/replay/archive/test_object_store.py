@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pyspark
@@ -17,7 +18,7 @@ from replay.archive.segments import segment_files as segments
 from replay.archive.segments.segment_files import opened, row_groups
 from replay.archive.stores import hadoop_settings
 from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow, settings
-from replay.archive.stores.object_store import CLAIM_S, BucketStore, why_not
+from replay.archive.stores.object_store import CLAIM_S, HESITATION_S, BucketStore, why_not
 from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.errors import BadStoreSetting, NoArchive, NotWritable
@@ -476,3 +477,16 @@ def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
         then = claim.stat().st_ctime - age_s
         os.utime(claim, (then, then))
         assert objects.take("a/b", b"") is got
+
+
+@pytest.mark.parametrize("clock", ["monotonic", "time"])
+def test_a_writer_that_hesitates_withdraws(
+    clock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that hung or was suspended after its claim writes nothing: claims lapse."""
+    ticks = count(0, HESITATION_S + 1)
+    (tmp_path / "a" / "_claims").mkdir(parents=True)
+    monkeypatch.setattr(f"replay.archive.stores.object_store.{clock}", lambda: next(ticks))
+    objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
+    assert not objects.take("a/b", b"content")
+    assert [*objects.walk("a")] == []
