@@ -32,6 +32,7 @@ from replay.archive.manifest import (
     is_last,
     read_chain,
 )
+from replay.archive.merges.merge import after_cuts
 from replay.archive.merges.replaced_manifests import merged_manifests
 from replay.archive.segments.segment_files import SIZES, SegmentSizes, table_of
 from replay.archive.segments.segment_writer import NEW_PARTITION, SegmentTarget, SegmentWriter
@@ -157,16 +158,16 @@ class Appender:
 
     def _append(self, made: Manifest) -> Manifest | None:
         """Write a manifest if it has anything new. Raises `ArchiveBusy`."""
-        if not (self._reaches or made.segments or made.snapshots):
-            return None
         for _ in range(_ATTEMPTS):
+            if not (self._reaches or made.segments or made.snapshots):
+                return None
             content = encoded(made)
             name = layout.manifest(self._name, made.number)
             if self._store.take(name, content) and self._counts(made, name, content):
                 return made
             if not self._continue_after_merge():
                 break
-            made = self._manifest(made.snapshots)
+            made = self._manifest(tuple(after_cuts(made.snapshots, self._chain.removed)))
         raise ArchiveBusy(
             f"another process has appended to the archive of {self._name}: run the command again"
         )

@@ -16,7 +16,7 @@ answer changes. A merge with a retention leaves out the records that are superse
 (`retention`). Answers about moments from the cut on stay the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -326,6 +326,7 @@ class Merger:
             for original in manifest.segments
             for segment in rewrite.replacement.get(original.stored.file, (original,))
         ]
+        snapshots = (snapshot for manifest in chain.manifests for snapshot in manifest.snapshots)
         earlier = {(records.topic, records.partition): records for records in chain.removed}
         removed = tuple(records for _, records in sorted((earlier | rewrite.removed).items()))
         return Manifest(
@@ -337,7 +338,7 @@ class Merger:
             int(time() * 1_000),
             tuple(spans(chain)),
             tuple(sorted(segments, key=attrgetter("topic", "partition", "start"))),
-            tuple(_snapshots(chain, removed)),
+            tuple(after_cuts(snapshots, removed)),
             format=READINGS_FORMAT,
             base=number,
             merge=merge,
@@ -392,12 +393,13 @@ def _files(chain: Chain) -> dict[str, int]:
     return {file.file: file.bytes for file in chain.files}
 
 
-def _snapshots(chain: Chain, removed: Sequence[RemovedRecords]) -> Iterator[Snapshot]:
+def after_cuts(
+    snapshots: Iterable[Snapshot], removed: Sequence[RemovedRecords]
+) -> Iterator[Snapshot]:
     """Snapshots at or after all cuts: earlier ones repeat records that retention removed."""
-    for manifest in chain.manifests:
-        for snapshot in manifest.snapshots:
-            if all(_end_in(snapshot, records) >= records.end for records in removed):
-                yield snapshot
+    for snapshot in snapshots:
+        if all(_end_in(snapshot, records) >= records.end for records in removed):
+            yield snapshot
 
 
 def _end_in(snapshot: Snapshot, records: RemovedRecords) -> int:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import batch_of
-from replay.archive.archived_cluster import open_cluster
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.integrity import checked
+from replay.archive.manifest import Snapshot
 from replay.archive.merges.merge import Merger
 from replay.archive.merges.unnamed_files import leftovers, remove_leftovers, remove_replaced
 from replay.archive.segments.segment_files import table_of
@@ -19,6 +20,7 @@ from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.plans.retention_plan import older_than
+from replay.engine.snapshots.daily_snapshots import snapshot_at
 from replay.errors import ArchiveBusy, ReplayError
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of, replayed
@@ -107,6 +109,23 @@ def test_an_append_survives_a_concurrent_retention(store: ArchiveStore) -> None:
     removed = sum(expired.records for expired in retain(store, CUT_MS).expired)
     assert appender.commit() is not None
     assert sound_records(store) == 61 - removed
+
+
+def test_an_append_keeps_no_snapshot_from_before_the_cut(store: ArchiveStore) -> None:
+    """A snapshot from before a concurrent retention has removed records: it is left out."""
+    appender, _ = next_config(store)
+    made: list[Snapshot] = []
+
+    def snapshots_before_retention(cluster: ArchivedCluster) -> list[Snapshot]:
+        """Make a snapshot of the first records and one of all, then retain."""
+        starts = {topic: [1] * len(ends) for topic, ends in cluster.ends.items()}
+        made.append(snapshot_at(cluster, None, "first", starts))
+        made.append(snapshot_at(cluster, None, "all", cluster.ends))
+        retain(store, CUT_MS)
+        return made
+
+    assert appender.commit(snapshots_before_retention) is not None
+    assert [*open_cluster(store, NAME).snapshots] == made[1:]
 
 
 def test_a_reader_reports_removed_files(store: ArchiveStore) -> None:
