@@ -267,7 +267,7 @@ class Source:
 
         After the end of the generator the task stays RUNNING, like a Kafka task whose `poll`
         returns no more records. Any exception ends the generator, even a `RetriableError`: the task
-        is FAILED.
+        is FAILED. Records that were yielded before the exception are sent first.
         """
         raise NotImplementedError(f"{type(self).__name__}.read is missing")
 

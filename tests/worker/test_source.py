@@ -360,6 +360,53 @@ async def test_a_failing_task_is_reported(at: str, words: str) -> None:
         await until_state(worker, "bad", "STOPPED")
 
 
+class BreakingSource(Source):
+    """Source that yields two records, and then fails or yields an invalid item."""
+
+    config = (key("topic"), key("item", default=""))
+    exactly_once = True
+    at = 0
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Yield numbers from the committed one on; break at the third."""
+        part = {"p": 1}
+        first = int(str((task.offset(part) or {"at": 0})["at"])) + 1
+        for number in range(first, 3):
+            self.at = number
+            yield task.record(str(number), part, {"at": number})
+        self.at = 3
+        if task.config["item"]:
+            yield task.config["item"]
+        raise ValueError("bad line")
+
+    def update_offsets(self, *_: Any) -> Any:
+        """Return the position of `read`, once there is one."""
+        return [({"p": 1}, {"at": self.at})] if self.at else []
+
+
+@pytest.mark.parametrize("item", ["", "invalid"])
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_records_before_a_failure_of_read_are_sent(*, exactly_once: bool, item: str) -> None:
+    """The log has each record once, with its offset; a restart fails at the same place.
+
+    The hook `update_offsets` adds no offset of the place that has failed.
+    """
+    once = DecisionSettings(exactly_once_source=exactly_once)
+    async with running(
+        BreakingSource,
+        runtime=msgspec.structs.replace(QUICK, exactly_once=exactly_once),
+        settings=Settings(exactly_once=exactly_once, worker=once, profile="kip"),
+    ) as worker:
+        config = config_of(BreakingSource, topic="t", item=item)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert await values_in(worker.plane.log, "t") == [b"1", b"2"]
+        assert offsets(worker, "s") == {"{'p': 1}": {"at": 2}}
+        await worker.plane.execute(RestartTask("s", 0))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert await values_in(worker.plane.log, "t") == [b"1", b"2"]
+
+
 async def test_task_configs_are_requested_again() -> None:
     """A connector whose `split` raises stays RUNNING without tasks, and is asked again."""
     async with running(FailingSource) as worker:

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from concurrent.futures import Future
 from copy import deepcopy
 from functools import partial
-from math import isnan
 from time import monotonic
 from typing import Any, Protocol
 
@@ -27,13 +26,10 @@ from controlplane.connect.records import (
 )
 from controlplane.connect.source import (
     Idle,
-    Mark,
     OffsetPairs,
     Source,
     SourceRun,
     SourceTask,
-    TransactionAbort,
-    TransactionCommit,
 )
 from controlplane.worker.drivers.author_thread import AuthorThread, end_if_forked
 from controlplane.worker.drivers.source_context import (
@@ -44,6 +40,7 @@ from controlplane.worker.drivers.source_context import (
 )
 from controlplane.worker.drivers.source_items import (
     checked,
+    checked_item,
     checked_offsets,
     checked_record,
     method_of,
@@ -211,6 +208,7 @@ class GeneratorDriver:
         self._source = source
         self._run = SourceRun(context)
         self._thread = thread
+        self._check = partial(checked_item, type(source).__name__, self._place)
         self._generator: AsyncIterator[Any] | Iterator[Any] | None = None
         self._gathered: deque[Any] = deque()
         self._pulling: asyncio.Future[Any] | None = None
@@ -218,6 +216,8 @@ class GeneratorDriver:
         self._loop = asyncio.get_running_loop()
         self._idle: Idle | None = None
         self._ended = False
+        self._failed: asyncio.Future[Any] | None = None
+        """A call of `_pull` that has failed after items; the poll after them raises its failure."""
         self._committed: asyncio.Future[Any] | None = None
         """Latest call of the author's `committed`; None before the first."""
         self._call_lock = asyncio.Lock()
@@ -252,7 +252,13 @@ class GeneratorDriver:
         return self._taken()
 
     async def _gather(self) -> None:
-        """Wait for the first item up to `IDLE_SLICE_S`, then for the others up to `GATHER_S`."""
+        """Wait for the first item up to `IDLE_SLICE_S`, then for the others up to `GATHER_S`.
+
+        Raises:
+            Exception: `read` has failed, and earlier polls have returned all that it yielded.
+        """
+        if self._failed is not None:
+            self._failed.result()
         if self._ended:
             return
         pulling = self._pulling
@@ -273,7 +279,10 @@ class GeneratorDriver:
             arrival.cancel()
         if pulling.done():
             self._pulling = None
-            self._ended = bool(pulling.result())
+            if self._gathered and pulling.exception() is not None:
+                self._failed = pulling
+            else:
+                self._ended = bool(pulling.result())
 
     async def _pull(self) -> bool:
         """Run the generator in the author's thread; return True once it has ended."""
@@ -293,7 +302,7 @@ class GeneratorDriver:
                 item = await self._next()
             except (StopAsyncIteration, _GeneratorEnd):
                 return True
-            self._gathered.append(checked(self._place, self._checked_item, item))
+            self._gathered.append(checked(self._place, self._check, item))
             if count == 1:
                 self._loop.call_soon_threadsafe(self._arrived.set)
             if not isinstance(item, SourceRecord) or monotonic() > until:
@@ -303,31 +312,6 @@ class GeneratorDriver:
     def _place(self) -> str:
         """Return file and line of the `yield`, or the method if the generator has no frame."""
         return suspended_at(self._generator) or method_of(self._source, "read")
-
-    def _checked_item(self, item: Any) -> Any:
-        """Return an item with copies of its offsets: the generator may change the originals.
-
-        Raises:
-            ConnectError: `read` must not yield this.
-        """
-        match item:
-            case SourceRecord():
-                return PolledRecord(checked_record(item), self._place())
-            case list() | tuple():
-                place = self._place()
-                return [PolledRecord(checked_record(record), place) for record in item]
-            case Mark(offsets):
-                return Mark(tuple(checked_offsets(offsets) or ()))
-            case Idle(seconds):
-                if not isinstance(seconds, int | float) or isnan(seconds):
-                    raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
-                return Idle(float(seconds))  # a subclass has methods of the author
-            case TransactionCommit() | TransactionAbort():
-                return item
-        raise ConnectError(
-            f"{type(self._source).__name__}.read yielded {type(item).__name__}, not a record, a "
-            "list of records, task.idle(), task.mark(), task.commit() or task.abort()"
-        )
 
     async def _next(self) -> Any:
         process = os.getpid()
@@ -367,8 +351,10 @@ class GeneratorDriver:
 
         None: the generator blocks the thread, or it has yielded items that no poll has returned
         yet. The hook's answer could cover such items, whose offsets must not be committed yet.
+
+        After a failure of `read`, the hook is not called: its answer could cover a refused item.
         """
-        if not self.has_offsets_hook:
+        if not self.has_offsets_hook or self._failed is not None:
             return ()
         if self._withdrawn is not None and not self._withdrawn.done():
             # The thread is still blocked: at most one cancelled call may wait for it.

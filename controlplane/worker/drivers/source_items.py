@@ -4,6 +4,7 @@ The traceback of a failed check has no line of the author, so its message names 
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from math import isnan
 from types import GeneratorType
 from typing import Any, TypeVar
 
@@ -11,7 +12,9 @@ import msgspec
 
 from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import OffsetPair, SourceRecord, checked_headers
+from controlplane.connect.source import Idle, Mark, TransactionAbort, TransactionCommit
 from controlplane.failure_text import message_of
+from controlplane.worker.drivers.source_context import PolledItem, PolledRecord
 from controlplane.worker.offsets.source_offsets import plain_fields
 
 T = TypeVar("T")
@@ -45,6 +48,36 @@ def suspended_at(generator: AsyncIterator[Any] | Iterator[Any] | None) -> str | 
         generator = generator.gi_yieldfrom
     frame = getattr(generator, "ag_frame", None) or getattr(generator, "gi_frame", None)
     return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def checked_item(
+    source: str, place: Callable[[], str], item: Any
+) -> PolledItem | list[PolledRecord] | Idle:
+    """Return an item of `read` with copies of its offsets: the generator may change the originals.
+
+    `source`: name of the class. `place`: returns the file and line of the `yield`.
+
+    Raises:
+        ConnectError: `read` must not yield this.
+    """
+    match item:
+        case SourceRecord():
+            return PolledRecord(checked_record(item), place())
+        case list() | tuple():
+            origin = place()
+            return [PolledRecord(checked_record(record), origin) for record in item]
+        case Mark(offsets):
+            return Mark(tuple(checked_offsets(offsets) or ()))
+        case Idle(seconds):
+            if not isinstance(seconds, int | float) or isnan(seconds):
+                raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
+            return Idle(float(seconds))  # a subclass has methods of the author
+        case TransactionCommit() | TransactionAbort():
+            return item
+    raise ConnectError(
+        f"{source}.read yielded {type(item).__name__}, not a record, a "
+        "list of records, task.idle(), task.mark(), task.commit() or task.abort()"
+    )
 
 
 def checked_record(record: object) -> SourceRecord:
