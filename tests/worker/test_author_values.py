@@ -30,6 +30,7 @@ from controlplane.worker.drivers.sink_drivers import SinkContext
 from controlplane.worker.records.conversion import Pipelines
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.worker import ConnectWorker
+from tests.worker.bad_connectors import BadSink, BadSinkTask, BadSource, BadTask
 from tests.worker.failing_records import WITH_HEADERS, dead_letters
 from tests.worker.worker_fixture import (
     QUICK,
@@ -38,6 +39,7 @@ from tests.worker.worker_fixture import (
     produce,
     running,
     until,
+    until_state,
     until_values,
 )
 
@@ -111,6 +113,51 @@ async def test_methods_of_values_run_in_the_authors_threads() -> None:
         await worker.plane.execute(CreateConnector("c", config_of(Subclassing)))
         await until_values(worker.plane.log, "t", [b"value 0", b"value 1"])
     assert threads
+    assert threading.main_thread().name not in threads
+
+
+class NotedContext:
+    """Base of authors' classes whose `context` is a property; its setter notes the thread."""
+
+    @property
+    def context(self) -> Any:
+        """The runtime's services."""
+        return self._context
+
+    @context.setter
+    def context(self, context: Any) -> None:
+        threads.add(threading.current_thread().name)
+        self._context = context
+
+
+class ContextSourceTask(NotedContext, BadTask):
+    """Source task with such a property."""
+
+
+class ContextSource(NotedContext, BadSource):
+    """Source connector with such a property."""
+
+    task = ContextSourceTask
+
+
+class ContextSinkTask(NotedContext, BadSinkTask):
+    """Sink task with such a property."""
+
+
+class ContextSink(NotedContext, BadSink):
+    """Sink connector with such a property."""
+
+    task = ContextSinkTask
+
+
+@pytest.mark.parametrize("connector", [ContextSource, ContextSink])
+async def test_a_context_is_set_in_the_authors_threads(connector: type[Any]) -> None:
+    """The setter of the property `context` runs in the threads of connector and task."""
+    threads.clear()
+    async with running(connector) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(connector, topics="t")))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+    assert len(threads) == 2
     assert threading.main_thread().name not in threads
 
 

@@ -123,7 +123,7 @@ class ClassicDriver:
         if self._connector is None:
             await self._thread.call(self._context.resolve)
             connector = await self._thread.call(self._class)
-            connector.context = self._context
+            await self._thread.call(setattr, connector, "context", self._context)
             self._connector = connector
 
     async def start(self) -> None:

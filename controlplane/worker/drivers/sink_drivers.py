@@ -186,10 +186,10 @@ class ClassicSinkDriver:
         self._task = self.author = task
         self.context = context
         self._thread = thread
-        task.context = context
 
     async def start(self) -> None:
-        """Call the task's `start` with its config."""
+        """Give the task its context, and call its `start` with its config."""
+        await self._thread.call(setattr, self._task, "context", self.context)
         await self._thread.call(self._task.start, self.context.config)
 
     async def open(self, partitions: Sequence[KafkaPartition]) -> None:

@@ -127,10 +127,10 @@ class PollingDriver:
         self._task = task
         self._context = context
         self._thread = thread
-        task.context = context
 
     async def start(self) -> None:
-        """Call the task's `start` with its config."""
+        """Give the task its context, and call its `start` with its config."""
+        await self._thread.call(setattr, self._task, "context", self._context)
         await self._thread.call(self._task.start, self._context.config)
 
     async def poll(self) -> Sequence[PolledItem]:
