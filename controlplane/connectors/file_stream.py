@@ -199,8 +199,12 @@ class FileStreamSink(FileConnector, Sink):
 
 
 def _printed_value(record: SinkRecord) -> str:
-    """Return the value as Java's `println` shows it; bytes, which have no text, as in Python."""
+    """Return the value as Java's `println` shows it; bytes, which have no text, as in Python.
+
+    Half of a surrogate pair, which UTF-8 lacks, becomes `?`, as in Java.
+    """
     try:
-        return string_form(record.value_schema, record.value)
+        text = string_form(record.value_schema, record.value)
     except DataError:
-        return str(record.value)
+        text = str(record.value)
+    return text.encode("utf-8", "replace").decode()

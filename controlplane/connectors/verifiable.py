@@ -4,6 +4,7 @@ Settings, offsets, values and printed fields are those of Kafka's `VerifiableSou
 `VerifiableSinkConnector`. Each line is a JSON object on standard output.
 """
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from time import time
@@ -164,9 +165,17 @@ def _now_ms() -> int:
 
 
 def _print(fields: Mapping[str, Any]) -> None:
-    """Print one line of JSON; structs are shown as objects."""
-    line = msgspec.json.encode(fields, enc_hook=_plain).decode()
-    sys.stdout.write(line + "\n")
+    """Print one line of JSON; structs are shown as objects.
+
+    Half of a surrogate pair, which UTF-8 lacks, becomes `?`, as in Java.
+    """
+    try:
+        line = msgspec.json.encode(fields, enc_hook=_plain)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(fields, enc_hook=_plain, str_keys=True)
+        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        line = text.encode("utf-8", "replace")
+    sys.stdout.write(line.decode() + "\n")
     sys.stdout.flush()
 
 

@@ -102,6 +102,7 @@ async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
         ({"a": 1}, "{a=1}"),
         ([1, None], "[1, null]"),
         (b"x", "b'x'"),
+        ("x\ud800y\U0001f600\udc00", "x?y\U0001f600?"),
     ],
 )
 def test_values_are_written_as_java_prints_them(

@@ -120,6 +120,20 @@ async def test_a_verifiable_sink_prints_records_and_flushes(
     assert printed(capsys) == [put, put | {"flushed": True}]
 
 
+async def test_a_verifiable_sink_prints_half_of_a_surrogate_pair(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Java prints a question mark in its place; the line stays JSON."""
+    async with running_classes(shipped()) as worker:
+        value = json.dumps({"x\ud800": ["\udc00y", 1, "z"]})
+        await produce(worker.plane.log, "t", value)
+        config = without_schemas(topics="t")
+        config |= {"connector.class": f"{TOOLS}.VerifiableSinkConnector"}
+        await worker.plane.execute(CreateConnector("v", config))
+        await until(lambda: committed_offsets(worker, "connect-v").get(("t", 0)) == 1)
+    assert [line["seqno"] for line in printed(capsys)] == [{"x?": ["?y", 1, "z"]}] * 2
+
+
 async def test_a_schema_source_alternates_its_schemas() -> None:
     """Every other value has the second version of the schema; the task rests at the last record."""
     async with running_classes(shipped()) as worker:
