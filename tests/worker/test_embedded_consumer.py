@@ -1,13 +1,13 @@
 """Assignment of partitions to the consumers of sinks on a log of our own."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from controlplane.controller.log_groups import LogGroups
-from controlplane.core.entry import TopicPartition
+from controlplane.core.entry import Batch, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
@@ -121,6 +121,28 @@ async def test_an_outage_at_the_first_positions_fails_no_sink(log: SlowStarts) -
     log.away = False
     await consumer.poll(0)
     assert sorted(sink.partitions) == PLACES
+    await consumer.close()
+
+
+class FailingTail(MemoryLog):
+    """Log whose tail fails after the first batch."""
+
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Yield a batch, then fail."""
+        async for batch in super().tail(topics, start):
+            yield batch
+            break
+        raise OSError("disk")
+
+
+async def test_a_failure_of_the_reader_fails_the_poll() -> None:
+    """An error that is no `LogError` is raised after the records that were read before it."""
+    log = FailingTail()
+    await produce(log, "t", "one")
+    consumer = (await Group(log).opened()).joined(NotedPartitions())
+    assert [entry.value for entry in await consumer.poll(PATIENCE_S)] == [b"one"]
+    with pytest.raises(OSError, match="disk"):
+        await consumer.poll(PATIENCE_S)
     await consumer.close()
 
 

@@ -77,7 +77,11 @@ class LogConsumer:
         """Set by `wake_up`; ends a wait in `attend`."""
 
     async def poll(self, timeout_s: float) -> Sequence[Entry]:
-        """Return records of the partitions that are not paused; empty after the time-out."""
+        """Return records of the partitions that are not paused; empty after the time-out.
+
+        Raises:
+            Exception: the task that reads ahead has failed, and no batch is left.
+        """
         await self._rebalance_if_due()
         if not self._ready:
             await self._await_batch(timeout_s)
@@ -101,6 +105,8 @@ class LogConsumer:
         """Wait for a batch with records of partitions that are read, at most `TOPICS_POLL_S`."""
         if self._reading is None and self._read_partitions():
             self._reading = asyncio.create_task(self._read_ahead(), name="consumer")
+        if self._reading is not None and self._reading.done() and self._batches.empty():
+            self._reading.result()
         try:
             async with asyncio.timeout(max(0.0, min(timeout_s, TOPICS_POLL_S))):
                 while not self._ready:
