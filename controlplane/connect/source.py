@@ -8,8 +8,8 @@ the task's own. A blocking call delays no other task.
 
 Calls of one task overlap only while an `async def` is in an `await`:
 
-- `SourceTask`: `commit` may overlap other methods, such as `poll`. `stop` may overlap a `poll` that
-  the runtime has cancelled.
+- `SourceTask`: `commit_record` and `commit` may overlap other methods, such as `poll`. `stop` may
+  overlap a `poll` that the runtime has cancelled.
 - `Source`: `update_offsets` may overlap `read`.
 
 The log is the store of the records: Kafka's brokers, or a file or database in their place.
@@ -330,7 +330,10 @@ class SourceTask:
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
-        """Take note that a record is in the log; without metadata it was filtered or dropped."""
+        """Take note that a record is in the log; without metadata it was filtered or dropped.
+
+        The call may begin while an `async def poll` is in an `await`.
+        """
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
         """Return offsets to commit in addition; see `Source.update_offsets` (KIP-910)."""

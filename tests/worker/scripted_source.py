@@ -1,6 +1,7 @@
 """Source task with Kafka's methods that follows the script of a test."""
 
 import asyncio
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import config_of, until_state
 
 PollResult = Sequence[SourceRecord] | Callable[[SourceTask], Any] | None
-"""Result of a poll, or a function of the task that returns it or raises."""
+"""Result of a poll, or a function of the task that returns it, awaits or raises."""
 
 
 class PollScript:
@@ -28,6 +29,8 @@ class PollScript:
         """Value and metadata of each record that `commit_record` was called for."""
         self.starting: Callable[[], Any] = lambda: None
         """Called in the start of the task."""
+        self.stopping: Callable[[], Any] = lambda: None
+        """Called in the stop of the task."""
         self.released = threading.Event()
         """Set by a test to end `blocked`."""
 
@@ -39,6 +42,7 @@ class PollScript:
         self.calls.clear()
         self.acknowledged.clear()
         self.starting = lambda: None
+        self.stopping = lambda: None
 
     def blocked(self, then: Callable[[], Any]) -> Callable[[SourceTask], Any]:
         """Return a poll that blocks its thread until the test releases it."""
@@ -89,7 +93,8 @@ class ScriptedSourceTask(SourceTask):
             await asyncio.sleep(0.005)
             return None
         step = script.polls.popleft()
-        return step(self) if callable(step) else step
+        result = step(self) if callable(step) else step
+        return await result if inspect.isawaitable(result) else result
 
     def commit(self) -> None:
         """Note the commit in the script."""
@@ -100,8 +105,9 @@ class ScriptedSourceTask(SourceTask):
         script.acknowledged.append((record.value, metadata))
 
     def stop(self) -> None:
-        """Note the stop in the script."""
+        """Note the stop in the script, and run the scripted stop."""
         script.calls.append("stop")
+        script.stopping()
 
 
 class ScriptedSource(SourceConnector):

@@ -4,12 +4,13 @@ docs/kafka-unit-tests.md says which test is which.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from controlplane.connect import RetriableError
+from controlplane.connect import RetriableError, SourceTask
 from controlplane.core.codec.status import decode_status
 from controlplane.core.commands import (
     CreateConnector,
@@ -130,6 +131,57 @@ async def test_a_failing_poll_commits_sent_records() -> None:
         assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
         assert script.calls[-1] == "stop"
         assert "commit" not in script.calls
+
+
+async def until_acknowledged_during_a_poll(log: FaultyLog, then: Callable[[], Any]) -> None:
+    """Let the log acknowledge a record while the next poll waits; `then` ends that poll."""
+
+    async def poll(_: SourceTask) -> Any:
+        script.calls.append("waiting")
+        while not script.released.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.002)
+        return then()
+
+    log.held.add("t")
+    script.polls.extend([[row(1)], poll])
+    await until(lambda: "waiting" in script.calls and "t" in log.waiting)
+    assert not script.acknowledged
+    log.release("t")
+    await until_values(log, "t", [b"v1"])
+
+
+async def test_a_task_hears_of_its_records_while_a_poll_waits() -> None:
+    """The worker calls `commit_record` at the next interval, once for each record."""
+    log = FaultyLog()
+    async with running(ScriptedSource, log=log) as worker:
+        await begin(worker)
+        await until_acknowledged_during_a_poll(log, list)
+        await until(lambda: script.acknowledged)
+        commits = script.calls.count("commit")
+        await until(lambda: script.calls.count("commit") > commits + 2)
+        script.released.set()
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+    assert [value for value, _ in script.acknowledged] == ["v1"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_task_hears_of_its_last_records(*, fails: bool) -> None:
+    """The worker calls `commit_record` before `stop`, also if the task has failed."""
+    log = FaultyLog()
+    at_stop: list[Any] = []
+    async with running(ScriptedSource, log=log, runtime=RARELY) as worker:
+        script.stopping = lambda: at_stop.extend(script.acknowledged)
+        await begin(worker)
+        await until_acknowledged_during_a_poll(log, failing(ValueError("no poll")))
+        assert not script.acknowledged
+        if fails:
+            script.released.set()
+            await until_state(worker, "s", "RUNNING", "FAILED")
+        else:
+            await worker.plane.execute(StopConnector("s"))
+            await until_state(worker, "s", "STOPPED")
+    assert [value for value, _ in at_stop] == ["v1"]
 
 
 async def test_at_least_once_has_no_transaction() -> None:

@@ -4,7 +4,7 @@
 a `Source`, whose `read` is a generator. Both call the author's code in the task's thread.
 
 `GeneratorDriver` also prevents overlapping calls, except those of `update_offsets`. `PollingDriver`
-does not: while an `async def poll` is in an `await`, `commit` may begin.
+does not: while an `async def poll` is in an `await`, `commit_record` and `commit` may begin.
 """
 
 import asyncio

@@ -65,6 +65,8 @@ class AtLeastOnce:
         self._settled = asyncio.Event()
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
+        self._telling = asyncio.Lock()
+        """Held during the author's calls about acknowledged records."""
         self._calls_hook = loaded.updates_offsets and loaded.driver.has_offsets_hook
         """True if the task has the hook `update_offsets` (KIP-910), and the profile calls it.
 
@@ -88,8 +90,7 @@ class AtLeastOnce:
         """Raise a failure that ends the task; tell the task of acknowledged records."""
         self._pausing = False
         self._raise_failure()
-        acknowledged, self._acknowledged = self._acknowledged, []
-        await self._loaded.tell_acknowledged(acknowledged)
+        await self._tell_acknowledged()
         self._merge()
 
     async def before_poll(self) -> None:
@@ -187,7 +188,10 @@ class AtLeastOnce:
         self._pausing = True
 
     async def finish(self, *, failed: bool) -> None:
-        """Wait for records in flight, up to the flush time-out, and commit once more."""
+        """Wait for records in flight, up to the flush time-out, and commit once more.
+
+        The task hears of all acknowledged records, also if it has failed, as in Kafka.
+        """
         await cancel_all(self._committers)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._loaded.settings.offset_flush_timeout_ms / 1_000):
@@ -196,6 +200,7 @@ class AtLeastOnce:
                     await self._settled.wait()
         self._commit_unseen()
         await self._commit(tell=not failed)
+        await self._tell_acknowledged()
         if not failed:
             self._raise_failure()
 
@@ -245,7 +250,24 @@ class AtLeastOnce:
                     self._failure = self._failure or lost
                 return
             if tell and self._failure is None:
+                await self._tell_during_poll()
                 await loaded.tell_committed()
+
+    async def _tell_acknowledged(self) -> None:
+        """Tell the task of acknowledged records, after earlier calls about others."""
+        async with self._telling:
+            acknowledged, self._acknowledged = self._acknowledged, []
+            await self._loaded.tell_acknowledged(acknowledged)
+
+    async def _tell_during_poll(self) -> None:
+        """Begin to tell the task of acknowledged records: its present poll may take long.
+
+        The calls may wait for the poll. Further commits do not wait for the calls.
+        """
+        if self._acknowledged and not self._telling.locked():
+            telling = self._tell_acknowledged()
+            background_task(telling, "acknowledged records", self._loaded.notices)
+            await asyncio.sleep(0)  # its calls are now submitted, before those about the commit
 
     async def _commit_parts(self, pending: dict[SourcePartitionId, OffsetPair]) -> None:
         """Commit offsets, and remove the committed ones from `pending`.
