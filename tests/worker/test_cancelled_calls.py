@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -12,6 +14,7 @@ from controlplane.connect import Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector
 from controlplane.worker.drivers.author_thread import AuthorExit, AuthorThread
+from tests.conftest import ROOT
 from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import (
     SHORT,
@@ -183,6 +186,31 @@ async def test_a_thread_ends_once() -> None:
         async with asyncio.timeout(PATIENCE_S):
             await call
     assert calls == ["waiting", "cleaned up"]
+
+
+BLOCKED = """
+import asyncio, threading
+from controlplane.worker.drivers.author_thread import AuthorThread
+
+async def main():
+    thread, begun = AuthorThread("c"), threading.Event()
+
+    def block():
+        begun.set()
+        threading.Event().wait()
+
+    thread.submit(asyncio.to_thread, block)
+    begun.wait()
+    thread.abandon()
+
+asyncio.run(main())
+"""
+"""Program that leaves behind a call in another thread, which blocks for ever."""
+
+
+def test_a_call_in_another_thread_does_not_keep_the_process_alive() -> None:
+    """The process ends although a call by `asyncio.to_thread` blocks."""
+    subprocess.run([sys.executable, "-c", BLOCKED], cwd=ROOT, check=True, timeout=PATIENCE_S)
 
 
 class TimingOut(Source):

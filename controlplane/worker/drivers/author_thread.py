@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import thread as thread_executors
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -66,11 +67,28 @@ def end_if_forked(process: int) -> None:
         os._exit(FORKED_EXIT)
 
 
+class _AuthorExecutor(ThreadPoolExecutor):
+    """Threads of `asyncio.to_thread` in the connector's code.
+
+    They are daemon threads, as the `AuthorThread` that starts them. But at its exit, the
+    interpreter also waits for the registered threads of executors. So they are taken from there.
+    """
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Submit a call; if it never returns, it does not keep the process alive."""
+        result = super().submit(function, *arguments, **named)
+        registered: Any = thread_executors._threads_queues  # noqa: SLF001 - no public way out
+        for thread in tuple(self._threads):
+            registered.pop(thread, None)
+        return result
+
+
 class _AuthorLoop(asyncio.SelectorEventLoop):
     """Event loop of an `AuthorThread`. The connector's code cannot stop it before `end`."""
 
     def __init__(self) -> None:
         super().__init__(_OwnSelector())
+        self.set_default_executor(_AuthorExecutor(thread_name_prefix="asyncio"))
         self.ended = False
         """True once the thread ends: the runtime has stopped the loop, and cancels what is left."""
 
@@ -116,7 +134,7 @@ class AuthorThread:
     call may begin.
 
     A call that blocks cannot be ended. After `abandon`, the thread stays until this call returns.
-    As a daemon thread, it does not keep the process alive.
+    As a daemon thread, it does not keep the process alive. Nor do calls by `asyncio.to_thread`.
     """
 
     def __init__(
