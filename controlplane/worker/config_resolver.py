@@ -7,6 +7,7 @@ The log keeps the references. Answers, statuses and traces hide values of at lea
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from itertools import chain, islice
 from threading import Lock
@@ -61,6 +62,9 @@ For the hook `alter_offsets` of a connector, `controller.hook.timeout.ms` limits
 wait for providers together.
 """
 
+UNANSWERED_MAX = 100
+"""Maximum number of threads that config providers may block after their callers have gone."""
+
 VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
@@ -93,6 +97,8 @@ class ConfigResolver:
 
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
+        self.unanswered: set[Future[ResolvedReferences]] = set()
+        """Resolutions that no caller awaits any more, and whose providers have not answered."""
         self._values: dict[str, dict[str, HiddenForms]] = {}
         """For each reference, its values from old to new. Old ones have no `lines`."""
         self._index = SecretIndex()
@@ -307,11 +313,19 @@ async def resolved_in_thread(
 ) -> Mapping[str, Any]:
     """Return settings with their references resolved, in a thread: a provider may read a file.
 
+    A thread whose provider does not answer is left behind.
+
     Raises:
-        ConnectError: a provider fails, or does not answer within `RESOLUTION_TIMEOUT_S`.
+        ConnectError: a provider fails, or does not answer within `RESOLUTION_TIMEOUT_S`. Or
+            `UNANSWERED_MAX` earlier resolutions have no answer yet.
     """
     if not has_references(settings):
         return settings
+    if len(resolver.unanswered) >= UNANSWERED_MAX:
+        raise ConnectError(
+            f"config providers have not answered {UNANSWERED_MAX} earlier requests: no further one "
+            "is sent until they answer, or the worker is restarted"
+        )
     resolution = in_daemon_thread(partial(resolver.resolved, settings), "config references")
     try:
         async with asyncio.timeout(RESOLUTION_TIMEOUT_S):
@@ -321,6 +335,10 @@ async def resolved_in_thread(
         raise ConnectError(
             f"the config providers of {keys} have not answered in {RESOLUTION_TIMEOUT_S:g} s"
         ) from None
+    finally:
+        if not resolution.done():
+            resolver.unanswered.add(resolution)
+            resolution.add_done_callback(resolver.unanswered.discard)
 
 
 def has_references(settings: Mapping[str, Any]) -> bool:

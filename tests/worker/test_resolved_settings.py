@@ -22,12 +22,14 @@ from controlplane.plane import Refusal, Settings
 from controlplane.settings.providers import Providers, ResolvedText
 from controlplane.worker import config_resolver
 from controlplane.worker.config_resolver import ConfigResolver, resolved_in_thread
+from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
     connector_status,
     running,
     task_trace,
+    until,
     until_state,
 )
 
@@ -249,3 +251,23 @@ async def test_a_provider_that_hangs_fails_in_time(monkeypatch: pytest.MonkeyPat
         providers.released.set()
     plain = {"plain": "x"}
     assert await resolved_in_thread(ConfigResolver(providers), plain) == plain
+
+
+async def test_hanging_providers_block_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit, requests are refused at once; they succeed again after the answers."""
+    monkeypatch.setattr(config_resolver, "RESOLUTION_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(config_resolver, "UNANSWERED_MAX", 2)
+    providers = SilentProviders()
+    resolver, settings = ConfigResolver(providers), {"password": "${vault:key}"}
+    try:
+        for _ in range(2):
+            with pytest.raises(ConnectError, match="providers of password have not answered"):
+                await resolved_in_thread(resolver, settings)
+        with pytest.raises(ConnectError, match="have not answered 2 earlier requests"):
+            await resolved_in_thread(resolver, settings)
+        assert len(resolver.unanswered) == 2
+    finally:
+        providers.released.set()
+    monkeypatch.setattr(config_resolver, "RESOLUTION_TIMEOUT_S", PATIENCE_S)
+    await until(lambda: not resolver.unanswered)
+    assert await resolved_in_thread(resolver, settings) == settings
