@@ -66,6 +66,11 @@ class FileAccess:
         return open(resolved, mode, encoding=encoding, opener=opened)
 
 
+def file_stamp(status: os.stat_result) -> tuple[int, ...]:
+    """Return device, inode, size and time of a file; with the same stamp, it is unchanged."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def _opened_below(folder: Path, path: Path, flags: int) -> int:
     """Open a path folder by folder; a part that has become a link raises `OSError`."""
     if os.open not in os.supports_dir_fd:  # Windows: only a privileged user makes links

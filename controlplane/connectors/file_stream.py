@@ -7,6 +7,7 @@ The position counts bytes. Kafka counts characters, but takes the position as by
 starts. So in a file with text beyond ASCII, Kafka repeats or cuts lines after a restart.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from controlplane.connect.data import STRING
 from controlplane.connect.data.string_forms import string_form
 from controlplane.connect.errors import DataError
 from controlplane.connect.source import OffsetPairs
-from controlplane.connectors.file_access import FileConnector
+from controlplane.connectors.file_access import FileConnector, file_stamp
 
 FILENAME, POSITION = "filename", "position"
 """Fields of the source partition and of the offset."""
@@ -60,6 +61,9 @@ class FileStreamSource(FileConnector, Source):
         key("batch.size", "INT", 2_000, "Maximum number of records in one batch", valid="[1,...]"),
     )
 
+    _stamp: tuple[int, ...] = ()
+    """Stamp of the file (`file_stamp`), taken before it was last read to its end."""
+
     def read(self, task: SourceRun) -> Iterator[Any]:
         """Yield the lines from the committed position on."""
         name = task.config.get("file")
@@ -79,6 +83,8 @@ class FileStreamSource(FileConnector, Source):
     def _lines(self, path: Path, position: int, most: int) -> Iterator[tuple[str, int]]:
         """Yield whole lines from a position on, each with the position after it.
 
+        A file without a change since its last line is not read: its rest may be long.
+
         Raises:
             ConnectError: the file may not or cannot be opened.
         """
@@ -89,10 +95,17 @@ class FileStreamSource(FileConnector, Source):
         except OSError as failure:
             raise ConnectError(f"The file {path} cannot be read: {failure.strerror}") from failure
         with file:
+            stamp = file_stamp(os.fstat(file.fileno()))
+            if stamp == self._stamp:
+                return
             file.seek(position)
+            count = 0
             for line, length in islice(lines_with_lengths(file), most):
                 position += length
+                count += 1
                 yield line.decode("utf-8", "replace"), position
+        if count < most:
+            self._stamp = stamp
 
     @staticmethod
     def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:

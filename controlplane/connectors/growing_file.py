@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO
 
 from controlplane.connect import ConnectError
-from controlplane.connectors.file_access import FileAccess
+from controlplane.connectors.file_access import FileAccess, file_stamp
 
 TAIL_BYTES = 1_024
 """Number of bytes before the position that are compared: if they differ, the file was replaced.
@@ -28,7 +28,7 @@ class GrowingFile:
         """Position in bytes after these lines; None: it is unknown."""
         self._tail = b""
         self._stamp: tuple[int, ...] = ()
-        """Device, inode, size and time of the file, taken before it was last read to its end."""
+        """Stamp of the file (`file_stamp`), taken before it was last read to its end."""
 
     def new_lines(self, access: FileAccess, path: Path) -> Iterator[str]:
         """Yield the lines since the last look; no lines if the file is gone.
@@ -37,7 +37,7 @@ class GrowingFile:
             ConnectError: it may not or cannot be opened.
         """
         try:
-            stamp = _stamp(path)
+            stamp = file_stamp(path.stat())
             if stamp == self._stamp:
                 return
             file = access.open(path)
@@ -76,11 +76,6 @@ class GrowingFile:
         self.lines += 1
         self._position = (self._position or 0) + len(line)
         self._tail = (self._tail + line)[-TAIL_BYTES:]
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def whole_lines(file: IO[bytes]) -> Iterator[bytes]:

@@ -1,16 +1,17 @@
 """Shipped connectors: files, a directory, and generated orders."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 import pytest
 
 from controlplane.connect import ConnectError, Sink, SinkRecord
 from controlplane.connect.source import Idle, SourceRun
-from controlplane.connectors import shipped
+from controlplane.connectors import file_stream, shipped
 from controlplane.connectors.directory_source import DirectorySource
 from controlplane.connectors.file_access import FileAccess
-from controlplane.connectors.file_stream import FileStreamSource
+from controlplane.connectors.file_stream import FileStreamSource, lines_with_lengths
 from controlplane.connectors.growing_file import GrowingFile
 from controlplane.core.commands import (
     AlterOffsets,
@@ -274,6 +275,29 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             ConnectError, match=rf"The file {folder} cannot be read: Is a directory"
         ):
             next(lines)
+
+
+def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long text without an end is not read again at each look, only after a change."""
+    looks: list[IO[bytes]] = []
+
+    def noted(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+        looks.append(file)
+        return lines_with_lengths(file)
+
+    monkeypatch.setattr(file_stream, "lines_with_lengths", noted)
+    path = tmp_path / "lines"
+    path.write_text("one\ntwo\nthr")
+    stream = cast(FileStreamSource, shipped([tmp_path])[f"{FILE}SourceConnector"]())
+    assert [*stream._lines(path, 0, 1)] == [("one", 4)]
+    assert [*stream._lines(path, 4, 9)] == [("two", 8)]
+    for _ in range(2):
+        assert [*stream._lines(path, 8, 9)] == []
+    assert len(looks) == 2
+    with path.open("a") as file:
+        file.write("ee\n")
+    assert [*stream._lines(path, 8, 9)] == [("three", 14)]
+    assert len(looks) == 3
 
 
 class Swapped(FileAccess):
