@@ -385,7 +385,7 @@ class Controller:
             try:
                 if self.failure is not None:
                     raise Fenced(str(self.failure))
-                if self._unfinished.has(job.queue):
+                if job.queue in self._unfinished.by_queue:
                     await self._unfinished.end_in(job.queue)
                 state = await retried(partial(self._state_to_decide_on, job), self._limits)
                 answer = self._earlier_answer(request, state)
