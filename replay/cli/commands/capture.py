@@ -17,7 +17,7 @@ from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped_secrets, encrypted_secrets, kept_secrets
 from replay.cli.execution.background_compaction import BackgroundCompaction
-from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
+from replay.cli.execution.captures import CaptureOptions, CaptureSource, check_names, run
 from replay.cli.inputs.store import store_named
 from replay.cli.options.background import BackgroundOptions, background_options
 from replay.cli.options.engines import EngineChoice, engine_options
@@ -153,6 +153,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
         raise click.UsageError("--jars and --checkpoint are for Spark: give --engine spark, too")
     secrets = _secrets(mode, key, how.topics)
     every = [_source(source) for source in sources]
+    check_names(every)
     alone = len(every) == 1
     store = store_named(archive)
     compaction = None if background is None else BackgroundCompaction(store, background)

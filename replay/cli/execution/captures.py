@@ -8,7 +8,7 @@ archives none, and waiting does not help.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from threading import Event
 from typing import Any, NamedTuple
@@ -52,6 +52,40 @@ class CaptureSource(NamedTuple):
     def called(self) -> str:
         """Name in messages: the given name, else the log without credentials."""
         return self.name or without_login(self.where)
+
+    @property
+    def cluster(self) -> str | None:
+        """Name in the archive: as given, else from the file name. None: the id of the cluster.
+
+        Raises:
+            LogNotUsable: the log has no valid name.
+        """
+        if self.name is not None or is_cluster(self.where):
+            return self.name
+        path = path_of(self.where)
+        while path.suffix in _KINDS:  # other suffixes stay: `.9` in `connect-3.9.db`
+            path = path.with_suffix("")
+        return path.name
+
+
+_KINDS = (".gz", ".jsonl", ".json", ".log", ".txt", ".db", ".sqlite", ".sqlite3")
+"""Suffixes of file names that are not part of a cluster's name."""
+
+
+def check_names(sources: Sequence[CaptureSource]) -> None:
+    """Refuse logs that would be one cluster of the archive.
+
+    Raises:
+        NotCapturable: two logs have the same name.
+    """
+    names: set[str] = set()
+    for source in sources:
+        with suppress(LogError):  # the capture of this log reports the error
+            name = source.cluster
+            if name in names:
+                raise NotCapturable(f"two logs have the name {name}: give each its own by NAME=LOG")
+            if name is not None:
+                names.add(name)
 
 
 class CaptureOptions(NamedTuple):
@@ -201,20 +235,10 @@ def _target(source: CaptureSource, opened: OpenedLog, job: CaptureOptions) -> Ca
 
 def _name(source: CaptureSource, opened: OpenedLog) -> str:
     """Name in the archive: as given, else the cluster id, else from the file name."""
-    if source.name is not None:
-        return source.name
-    if is_cluster(source.where):
-        if opened.cluster_id is None:
-            raise NotCapturable(f"{source.where} has no name of its own: write NAME={source.where}")
-        return opened.cluster_id
-    path = path_of(source.where)
-    while path.suffix in _KINDS:  # other suffixes stay: `.9` in `connect-3.9.db`
-        path = path.with_suffix("")
-    return path.name
-
-
-_KINDS = (".gz", ".jsonl", ".json", ".log", ".txt", ".db", ".sqlite", ".sqlite3")
-"""Suffixes of file names that are not part of a cluster's name."""
+    name = opened.cluster_id if source.cluster is None else source.cluster
+    if name is None:
+        raise NotCapturable(f"{source.where} has no name of its own: write NAME={source.where}")
+    return name
 
 
 # --- Structured Streaming -----------------------------------------------------------------------

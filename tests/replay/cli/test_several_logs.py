@@ -80,6 +80,22 @@ def test_errors_contain_no_login(tmp_path: Path) -> None:
     assert "hunter2" not in result.err
 
 
+@pytest.mark.parametrize("named", [("", ""), ("", "dump="), ("dump=", "dump=")])
+def test_logs_of_one_name_are_refused(named: tuple[str, str], tmp_path: Path) -> None:
+    """Two logs of one name would become one cluster, so none is archived."""
+    logs = [tmp_path / "one" / "dump.jsonl", tmp_path / "two" / "dump.jsonl"]
+    for log, history in zip(logs, ("life-3.9", "roll-3.4-3.9-3.4"), strict=True):
+        log.parent.mkdir()
+        shutil.copy(HISTORIES / f"{history}.log.jsonl", log)
+    if named[0]:
+        logs[0] = logs[0].rename(tmp_path / "other.jsonl")
+    sources = [f"{name}{log}" for name, log in zip(named, logs, strict=True)]
+    result = call("capture", *sources, tmp_path / "archive")
+    assert refusal(result) == "two logs have the name dump: give each its own by NAME=LOG"
+    assert not (tmp_path / "archive").exists()
+    assert call("capture", *sources[:1], f"b={logs[1]}", tmp_path / "archive").code == 0
+
+
 class FollowingCapture:
     """Running capture that archives growing logs into one archive."""
 
