@@ -109,9 +109,22 @@ def _inputs(
         inputs = _only(inputs, names)
     elif names:
         inputs = _called(inputs, names)
-    if len({log.cluster for log in inputs}) < len(inputs):
-        raise click.UsageError("two logs have the same name: name them with --cluster")
+    _check_names(inputs)
     return tuple(inputs)
+
+
+def _check_names(inputs: list[LogInput]) -> None:
+    """Refuse two inputs of one name: results, failures and findings are told apart by it."""
+    by_cluster: dict[str, LogInput] = {}
+    for log in inputs:
+        namesake = by_cluster.setdefault(log.cluster, log)
+        if namesake is log:
+            continue
+        if log.archived or namesake.archived:
+            raise click.UsageError(
+                f"two clusters have the name {log.cluster}: read their archives in separate calls"
+            )
+        raise click.UsageError("two logs have the same name: name them with --cluster")
 
 
 def _inputs_at(where: str, reading: ReadOptions) -> list[LogInput]:
@@ -137,11 +150,14 @@ def _is_cluster(folder: Path) -> bool:
 
 
 def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
-    by_cluster = {log.cluster: log for log in inputs}
+    """Archived clusters with the given names, in their order; several archives may have one."""
+    by_cluster: dict[str, list[LogInput]] = {}
+    for log in inputs:
+        by_cluster.setdefault(log.cluster, []).append(log)
     for name in names:
         if name not in by_cluster:
             raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(by_cluster)})")
-    return [by_cluster[name] for name in dict.fromkeys(names)]
+    return [log for name in dict.fromkeys(names) for log in by_cluster[name]]
 
 
 def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:

@@ -138,7 +138,8 @@ def test_archives_and_logs_can_be_audited_together(fleet: Path, tmp_path: Path) 
     assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
     for words, sentence in (
         ((fleet, ROLL, "--cluster", "east"), "either logs or clusters of archives"),
-        ((fleet, fleet), "two logs have the same name"),
+        ((fleet, fleet), "two clusters have the name east: read their archives in separate calls"),
+        ((fleet, fleet, "--cluster", "west"), "two clusters have the name west: read their"),
         ((fleet, "--config-topic", "ours"), "an archive knows the names of its topics"),
     ):
         result = call(*AUDIT, *words)
