@@ -11,6 +11,7 @@ import msgspec
 
 from controlplane.core.state import Topics, check_topics
 from controlplane.core.text.file_errors import unreadable
+from controlplane.logs.names import without_login
 from controlplane.terminal.option_names import Decorated, checked_moment
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
@@ -129,7 +130,7 @@ def _check_names(inputs: list[LogInput]) -> None:
 
 def _inputs_at(where: str, reading: ReadOptions) -> list[LogInput]:
     if not is_archive(where):
-        return [LogInput(where, where, reading)]
+        return [LogInput(where, without_login(where), reading)]
     _check_folder(Path(where))
     from replay.cli.inputs import archived_logs  # noqa: PLC0415 - needs an extra
 

@@ -47,6 +47,28 @@ def test_a_full_or_closed_standard_output_is_reported_once(archive: Path, comman
     assert run_shell(f"R {command} {archive} | true") == (CLOSED_PIPE, "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("audit", "-o", "json"),
+        ("audit", "--trail", "nobody=/nowhere"),
+        ("lint", "--release", "3.9"),
+        ("compat", "--from", "3.9", "--to", "3.8", "-o", "junit"),
+        ("report", "--file", "page.html"),
+    ],
+    ids=["audit", "trail", "lint", "compat", "report"],
+)
+def test_output_contains_no_login(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Without `--cluster`, the name of a cluster is its URL without the login."""
+    page = tmp_path / "page.html"
+    words = tuple(str(page) if word == page.name else word for word in words)
+    log = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+    result = call(*words, "kafka://me:hunter2@127.0.0.1:1", log)
+    assert (result.code, "kafka://127.0.0.1:1" in result.err) == (2, True)
+    output = result.out + result.err + (page.read_text() if page.exists() else "")
+    assert "hunter2" not in output
+
+
 def test_links_and_pipes_are_kept(archive: Path, tmp_path: Path) -> None:
     """`--to` writes through links and into pipes, and does not replace them."""
     real, link, pipe = tmp_path / "real.parquet", tmp_path / "link.parquet", tmp_path / "pipe"
