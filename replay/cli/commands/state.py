@@ -89,8 +89,9 @@ def state(  # noqa: PLR0913 - click passes every option by name
     if folder is not None:
         if connectors:
             raise click.UsageError("--folder is for whole states: leave --connector out")
-        write_states(archive, question, folder, engine)
-        return
+        if not is_explained:
+            write_states(archive, question, folder, engine)
+            return
     queries: list[StateQuery] = []
     if is_explained or not engine.is_spark:
         queries = archive.answer_of_each(question.query)

@@ -72,6 +72,14 @@ def test_a_folder_needs_parquet_and_whole_tables(fleet: Path, tmp_path: Path) ->
         assert (result.code, message in result.err) == (2, True)
 
 
+def test_explain_writes_no_folder(fleet: Path, tmp_path: Path) -> None:
+    """`--explain` prints the read plan, also with `--folder`, and writes nothing."""
+    parquet = ("-o", "parquet", "--folder", tmp_path / "states")
+    result = call("state", fleet, *parquet, "--explain")
+    assert result == call("state", fleet, "--explain")
+    assert content(tmp_path) == {}
+
+
 def test_a_damaged_cluster_hides_no_state(fleet: Path, damaged: Path) -> None:
     """`state` shows the other clusters, names the damaged one and exits with code 2."""
     others = [word for name in CLUSTERS if name != "life" for word in ("--cluster", name)]
