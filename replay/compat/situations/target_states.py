@@ -1,6 +1,7 @@
 """Target states that the releases read differently, or that were lost between them."""
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from controlplane.core.records import Target, TargetState
 from controlplane.core.text.safe_text import count
@@ -205,7 +206,9 @@ def _read_by_older(evidence: LogEvidence, name: str) -> str:
 
 
 def _removed(name: str) -> tuple[PreparationStep, ...]:
-    kept = verb("get connectors", name, "-o", "yaml") + " > kept.yaml"
+    # Encoded: each connector has a file of its own, and the name needs no quotes in a shell.
+    file = f"kept-{quote(name, safe='')}.yaml"
+    kept = f"{verb('get connectors', name, '-o', 'yaml')} > {file}"
     return (
         PreparationStep(StepTime.BEFORE, kept, "saves its config for a later creation"),
         PreparationStep(StepTime.BEFORE, verb("delete connector", name), "otherwise it would run"),

@@ -274,6 +274,17 @@ def test_connectors_are_deleted_for_a_release_without_target_states(tmp_path: Pa
     assert left.command == "# create no connector a"
 
 
+def test_each_deleted_connector_has_a_file_for_its_config() -> None:
+    """The plan saves each config under a file name of its own, which is safe in a shell."""
+    change, log = PreparationCase(1, running(), goal="0.9.0.1").roll, Planted()
+    for name in ("a", "a/b", "a b", "$(ä)"):
+        log.config(name).tasks(name, 0).target(name, STOPPED)
+    commands = [step.command for step in assess(log.entries, change).plan]
+    files = {command.partition(" > ")[2] for command in commands if " > " in command}
+    expected = ("a", "a%2Fb", "a%20b", "%24%28%C3%A4%29")
+    assert files == {f"kept-{name}.yaml" for name in expected}
+
+
 @pytest.mark.parametrize(("case", "why"), FOR_PEOPLE.values(), ids=map(str, FOR_PEOPLE))
 def test_steps_for_people_change_nothing(case: PreparationCase, why: str, tmp_path: Path) -> None:
     """A comment about a setting, and a question about the brokers, do not change the log."""
