@@ -33,9 +33,11 @@ _OUTCOME = ("status", "status_code", "outcome", "response.status")
 _IN_PATH = re.compile(r"/connectors/([^/?#\s]+)(?:/([^?#\s]+))?")
 _IN_NAME = re.compile(r"\bconnector=([^/?#\s]+)")
 _ALL_CONNECTORS = re.compile(r"/connectors/?(?:[?#].*)?$")
+# Clients write these fields, so a line of any content takes linear time: no part is read again for
+# each start of another. A path without a protocol after it ends before the quote.
 _ACCESS = re.compile(
-    r'(?P<host>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)'
-    r'[^"]*" (?P<outcome>\d{3}) '
+    r'(?P<host>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\[\]]+)\] "(?P<method>[A-Z]+) '
+    r'(?P<path>\S++|(?>\S+(?=" )))[^"]*+" (?P<outcome>\d{3}) '
 )
 _ACCESS_TIME = re.compile(
     r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)", re.ASCII

@@ -1,6 +1,7 @@
 """Users of changes: from our headers, or from an audit stream's line near in time."""
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -70,6 +71,14 @@ READ = {
     "common log format": (
         COMMON.format("PUT /connectors/a/pause HTTP/1.1", 202),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.PAUSE),
+    ),
+    "a request without a protocol": (
+        COMMON.format("PUT /connectors/a/pause", 202),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.PAUSE),
+    ),
+    "a user and a path with signs of the format": (
+        COMMON.replace(" ada ", " ada [x ").format('PUT /connectors/a/pause?"x" H', 202),
+        TrailRequest(AT_MS, "ada [x", "a", TrailVerb.PAUSE),
     ),
     "combined log format without a login": (
         '10.1.2.3 - - [21/Nov/2026:10:00:00 +0000] "POST /connectors HTTP/1.1" 201 17 "-" "curl"',
@@ -143,6 +152,22 @@ def test_unreadable_lines_are_reported(line: str) -> None:
     (problem,) = read.problems
     assert problem.startswith("line 1 ")
     assert UNREADABLE[line] in problem
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        COMMON.format("\\x16\\x03", 400) + ' "-" "' + 100_000 * " [x" + '"',
+        COMMON.format("GET /" + 300_000 * "a", 400).replace("400 ", "x"),
+        COMMON.replace(" ada ", 100_000 * ' [x] "GET y').format("GET /", "x"),
+    ],
+    ids=["agent", "path", "user"],
+)
+def test_long_lines_take_linear_time(line: str) -> None:
+    """Clients write agents, paths and users; a line of 300 KB takes milliseconds, not minutes."""
+    begun_s = process_time()
+    assert len(read_trail([line]).problems) == 1
+    assert process_time() - begun_s < 5
 
 
 # --- users -------------------------------------------------------------------------------------
