@@ -2,10 +2,12 @@
 
     FOLDER/<table>/cluster=<cluster>/release=<release>/part-<bucket>-<number>.parquet
     FOLDER/summaries/part-00000-00000.parquet
+    FOLDER/_STARTED
     FOLDER/_SUCCESS
 
 In a folder of a file system, all files appear at once. They are written to a draft beside it, which
 is renamed at the end. An object store cannot rename, so there `_SUCCESS` says that all files exist.
+Only there, a run first writes `_STARTED`, so that no second run writes into the same folder.
 """
 
 import shutil
@@ -23,7 +25,8 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unwritable
 from controlplane.private_files import make_folders
 from replay.archive.stores.hadoop_settings import HadoopSettings
-from replay.archive.stores.store import FolderStore, open_store
+from replay.archive.stores.object_store import CLAIMS
+from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.states.order_marks import OrderMarks
 from replay.errors import NotWritable
@@ -42,6 +45,9 @@ from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES, OrderFact
 
 SUCCESS = "_SUCCESS"
 """File that is written last, as by Spark and Hadoop."""
+
+STARTED = "_STARTED"
+"""File that the only run of a folder in an object store has written first."""
 
 OFFSETS_TABLE = "offsets"
 """Table that is folded in buckets if a cluster is very large."""
@@ -145,17 +151,17 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
         NotWritable: the place exists and has files, or cannot be written.
     """
     store = open_store(where, settings)
-    names = store.names("")
+    names = set(store.names("")) - {CLAIMS}
     if names and SUCCESS not in names and not isinstance(store, FolderStore):
         raise NotWritable(
-            f"{where} has files but no {SUCCESS}, as after a run that was killed: remove them, "
-            "or name a new folder"
+            f"{where} has files but no {SUCCESS}, as after a run that was killed: remove them "
+            "unless a run is writing, or name a new folder"
         )
     if names:
         raise NotWritable(f"{where} has files: name a new folder")
     if not isinstance(store, FolderStore):
-        # An object store cannot rename; `_SUCCESS` marks a complete folder there.
-        yield StateFolder(where, settings)
+        with _claimed(store):
+            yield StateFolder(where, settings)
         return
     target = Path(store.where).absolute()
     draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.draft")
@@ -167,3 +173,15 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
         raise NotWritable(unwritable(target, error)) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _claimed(store: ArchiveStore) -> Iterator[None]:
+    """Keep other runs out of a folder; a run that fails leaves it to the next one."""
+    if not store.take(STARTED, b""):
+        raise NotWritable(f"{store.where} is being written by another run: name a new folder")
+    try:
+        yield
+    except BaseException:
+        store.remove(STARTED)
+        raise

@@ -103,7 +103,7 @@ class BucketStore:
     def take(self, name: str, content: bytes) -> bool:
         """Write a file under a contested name; return False if it is taken or claimed."""
         folder, _, base_name = name.rpartition("/")
-        claims = f"{folder}/{CLAIMS}"
+        claims = f"{folder}/{CLAIMS}" if folder else CLAIMS
         mine = f"{base_name}-{uuid4()}"
         running_s, begun_s = monotonic(), time()
         self._write(f"{claims}/{mine}", b"")

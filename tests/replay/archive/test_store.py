@@ -7,9 +7,12 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.object_store import BucketStore
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
-from replay.errors import NoArchive
+from replay.errors import NoArchive, NotWritable
+from replay.fleet.state_files import new_folder
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import (
     NAME,
@@ -79,6 +82,18 @@ def test_a_name_is_taken_once(store: ArchiveStore) -> None:
     assert (store.names("a"), store.names("b")) == (["b"], [])
     with store.open("a/b") as file:
         assert file.read() == b"first"
+
+
+def test_two_runs_share_no_folder(stores: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two runs that found a folder empty is refused. A failed run leaves it free."""
+    place = ("s3a://stores/shared", HadoopSettings(stores.hadoop))
+    monkeypatch.setattr(BucketStore, "names", lambda *_: [])
+    refused = pytest.raises(NotWritable, match="is being written by another run")
+    with refused, new_folder(*place), new_folder(*place):
+        pass
+    monkeypatch.undo()
+    with new_folder(*place):
+        pass
 
 
 def test_both_stores_have_equal_files(stores: Bucket, tmp_path: Path) -> None:
