@@ -25,6 +25,11 @@ class AuditTask(msgspec.Struct, frozen=True):
     requests: dict[str, list[TrailRequest]] = {}
     """Requests of audit streams, by cluster."""
 
+    def of_cluster(self, cluster: str) -> "AuditTask":
+        """Task without the requests of other clusters."""
+        requests = {cluster: self.requests.get(cluster, [])}
+        return msgspec.structs.replace(self, requests=requests)
+
     def __call__(self, log: ClusterRecords) -> AuditOutcome:
         """Return the findings of a cluster.
 

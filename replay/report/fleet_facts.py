@@ -78,6 +78,11 @@ class ReportTask(msgspec.Struct, frozen=True):
     requests: dict[str, list[TrailRequest]] = {}
     """Requests of audit streams, by cluster."""
 
+    def of_cluster(self, cluster: str) -> "ReportTask":
+        """Task without the requests of other clusters."""
+        requests = {cluster: self.requests.get(cluster, [])}
+        return msgspec.structs.replace(self, requests=requests)
+
     def __call__(self, log: RecordStream) -> ClusterFacts:
         """Collect the facts of a cluster."""
         return _ReportPass(self, log).facts()

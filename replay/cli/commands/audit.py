@@ -115,9 +115,8 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     with interruption_named(inputs, options):
         requests = requests_by_cluster(inputs, trails)
     task = AuditTask(profile, limits, requests)
-    cluster_results = run_for_each_cluster(
-        inputs, ClusterJob("auditing", task, AuditOutcome, past=True), options
-    )
+    job = ClusterJob("auditing", task, AuditOutcome, past=True, task_of=task.of_cluster)
+    cluster_results = run_for_each_cluster(inputs, job, options)
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(
         [finding for finding in everything if _FindingFilter(kinds, least)(finding)],

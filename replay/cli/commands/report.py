@@ -74,9 +74,8 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     task = _FactsTask(ReportTask(profile, towards, limits, requests))
-    cluster_results = run_for_each_cluster(
-        inputs, ClusterJob("collecting", task, ClusterFacts, past=True), options
-    )
+    job = ClusterJob("collecting", task, ClusterFacts, past=True, task_of=task.of_cluster)
+    cluster_results = run_for_each_cluster(inputs, job, options)
     if cluster_results.results:
         _write(file, cluster_results)
         say(f"{file}: {count(len(cluster_results.results), 'cluster')}")
@@ -87,6 +86,10 @@ class _FactsTask(msgspec.Struct, frozen=True):
     """Task: collect the facts of one cluster. Its fields are everything that affects the result."""
 
     task: ReportTask
+
+    def of_cluster(self, cluster: str) -> "_FactsTask":
+        """Task without the requests of other clusters."""
+        return _FactsTask(self.task.of_cluster(cluster))
 
     def __call__(self, log: ClusterRecords) -> ClusterFacts:
         name, topics, support, entries, head, gaps, _, doubts, may_be_older = log

@@ -74,6 +74,14 @@ class ClusterJob(NamedTuple, Generic[T]):
     """Struct of the result, stored as JSON."""
     past: bool = False
     """True if the result is about the past, and not only about the state at the chosen moment."""
+    task_of: Callable[[str], Callable[[ClusterRecords], T]] | None = None
+    """Function that returns the task of a cluster, if `task` holds facts of other clusters."""
+
+    def of_cluster(self, cluster: str) -> "ClusterJob[T]":
+        """Job that other processes get and that stored results depend on: of one cluster only."""
+        if self.task_of is None:
+            return self
+        return self._replace(task=self.task_of(cluster), task_of=None)
 
 
 class ClusterResults(NamedTuple, Generic[T]):
@@ -135,8 +143,9 @@ def run_for_each_cluster(
         options.executing.by(shown) as executor,
     ):
         shown.begin(job.name, len(named))
-        task = functools.partial(_processed, job=job, resume=resume)
-        outcomes_of = executor.run(task, named)
+        work = functools.partial(_processed, resume=resume)
+        items = [(log, job.of_cluster(log.cluster)) for log in named]
+        outcomes_of = executor.run(work, items)
         for log, outcomes in zip(named, outcomes_of, strict=True):
             for outcome in outcomes:
                 _add(cluster_results, log, outcome, alone=len(named) == 1)
@@ -186,9 +195,10 @@ def _named(error: Exception, log: LogInput) -> Exception:
 
 
 def _processed(
-    log_input: LogInput, job: ClusterJob[T], resume: Path | None
+    item: tuple[LogInput, ClusterJob[T]], resume: Path | None
 ) -> Iterator[_ClusterResult[T]]:
     """Work on one cluster, in any process."""
+    log_input, job = item
     try:
         log = open_input(log_input)
         doubts = log.past_doubts if job.past else log.doubts

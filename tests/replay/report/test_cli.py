@@ -67,6 +67,21 @@ def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "kept").glob("*.json"))) == 2
 
 
+@pytest.mark.parametrize("command", ["audit", "report"])
+def test_requests_to_one_cluster_keep_answers_for_others(
+    command: str, sound: Path, tmp_path: Path
+) -> None:
+    """A task and its stored answer have only the requests to their own cluster."""
+    event = '{"time": "2026-11-21T10:00:00Z", "principal": "bob", "connector": "pages"}\n'
+    (tmp_path / "trail").write_text(event)
+    options = {"report": ("--file", tmp_path / "page.html", "--towards", "4.3")}.get(command, ())
+    words = (command, sound, *options, "--resume", tmp_path / "kept")
+    for trails in ((), ("--trail", f"roll={tmp_path / 'trail'}")):
+        assert call(*words, *trails).code in {0, 1}
+    names = sorted(path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json"))
+    assert names == ["life", "roll", "roll"]
+
+
 def test_a_page_names_a_damaged_cluster(fleet: Path, tmp_path: Path) -> None:
     """The page names a damaged cluster and its error; if all are damaged, no page is written."""
     (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
