@@ -4,6 +4,7 @@ A query is a value without open files, so that Spark's tasks and other processes
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -12,6 +13,7 @@ import pyarrow as pa
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import differences
+from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.slices import LIMITS
@@ -45,10 +47,13 @@ class TableQuery(Protocol):
         """Columns of the table."""
         ...
 
-    def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, source: ArchiveSource, cluster: str
+    ) -> Iterator[pa.RecordBatch | ClusterProblem]:
         """Make the rows of one cluster. An error comes before the first row.
 
-        In a trusted archive, a damaged file can end a timeline or a history after some rows.
+        In a trusted archive, a damaged file can end a timeline or a history after some rows. If
+        another cluster prevents the answer, its problem is yielded in place of rows.
 
         Raises:
             ReplayError: the cluster is unreadable.
@@ -196,11 +201,18 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return CHANGES
 
-    def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
-        """Fold both sides, then compare them."""
-        (old, before), (new, after) = (
-            _folded(source, side.cluster or cluster, side) for side in (self.before, self.after)
+    def batches(
+        self, source: ArchiveSource, cluster: str
+    ) -> Iterator[pa.RecordBatch | ClusterProblem]:
+        """Fold both sides, then compare them; yield the problem of a side, if it has one."""
+        sides = [(side.cluster or cluster, side) for side in (self.before, self.after)]
+        folds = parts_or_problem(
+            attempted(of_side, partial(_folded, source, of_side, side)) for of_side, side in sides
         )
+        if isinstance(folds, ClusterProblem):
+            yield folds
+            return
+        (old, before), (new, after) = folds
         changes = (
             difference
             for difference in differences(before, after)

@@ -224,6 +224,16 @@ def test_a_damaged_file_concerns_one_cluster(archive: OpenArchive[pa.Table], cop
             assert {row["cluster"] for row in ask().to_pylist()} == {*NAMES} - {"life"}
 
 
+def test_the_damaged_side_of_a_difference_is_named(copied: Path) -> None:
+    """A difference names the damaged cluster of its second side, not the selected cluster."""
+    damage_files(copied, "life")
+    with pytest.warns(SkippedCluster, match=r"^life: cluster=life/.* was altered"):
+        assert not replay.open(str(copied), clusters=["roll"]).diff(to_cluster="life").num_rows
+    archive = replay.open(str(copied), clusters=["roll"], unreadable="raise")
+    with pytest.raises(UnreadableCluster, match=r"^life: cluster=life/"):
+        archive.diff(to_cluster="life")
+
+
 def test_missing_manifests_are_a_problem(copied: Path) -> None:
     """A cluster whose manifests are gone is listed, with the reason."""
     for path in (copied / "cluster=odd" / "_manifest").iterdir():
