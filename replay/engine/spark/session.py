@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import MappingProxyType
 from typing import IO
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 
@@ -48,6 +48,9 @@ SETTINGS = MappingProxyType(
 )
 """Settings of each session that this module starts, unless `--conf` overrides them."""
 
+_ENDED = (Py4JNetworkError, ConnectionRefusedError)
+"""Errors of a request to a JVM that has ended."""
+
 
 class NoSpark(ReplayError):
     """Java is missing, Spark does not start, or Spark has failed."""
@@ -58,7 +61,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
     """Yield a session for the duration of the block; an existing session is reused unchanged.
 
     Raises:
-        NoSpark: Java is missing, Spark does not start, or it refuses a setting later.
+        NoSpark: Java is missing, Spark does not start or ends, or it refuses a setting later.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -86,8 +89,13 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
             yield started
         except PySparkException as error:  # such as a setting that Spark reads late
             raise NoSpark(f"Spark has failed ({root_cause(error)}): check --conf") from None
+        except _ENDED:
+            raise NoSpark(
+                "Spark's JVM has ended, as after a kill or without memory: see spark.driver.memory"
+            ) from None
         finally:
-            started.stop()
+            with suppress(*_ENDED):
+                started.stop()
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Settings of a Spark session."""
 
+import os
+import signal
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -32,3 +34,29 @@ def test_a_setting_that_spark_refuses_late_is_named(tmp_path: Path) -> None:
     assert error.startswith("Error: Spark has failed (")
     assert setting in error
     assert error.endswith("check --conf\n")
+
+
+@pytest.mark.java
+@pytest.mark.prove  # a JVM of its own
+def test_an_ended_jvm_is_named(tmp_path: Path) -> None:
+    """The error says that the JVM has ended, and is printed once, after Spark's own output."""
+    archive = tmp_path / "archive"
+    log = HISTORIES / "life-3.9.log.jsonl"
+    assert call("capture", f"life={log}", archive, "--once").code == 0
+    with started("watch", archive, "--engine", "spark", "--every", "1") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()  # Spark has started
+        os.kill(_jvm_of(process.pid), signal.SIGKILL)
+        _, error = process.communicate()
+    assert process.returncode == 2
+    assert error.splitlines()[-1].startswith("Error: Spark's JVM has ended, ")
+    assert error.count("Error: Spark's JVM") == 1
+
+
+def _jvm_of(process: int) -> int:
+    """Process of the JVM that a process has started."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    (jvm,) = (
+        int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n"
+    )
+    return jvm
