@@ -190,8 +190,11 @@ def _answers(
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, every):
             task = DiffTask(archive.source().anywhere, connectors)
+            # The problems of other clusters are already printed.
+            planned = {query.plan.cluster for query in every}
+            readable = [pair for pair in sides if pair[0].cluster in planned]
             with engine.in_spark(progress) as executor:
-                return archive.readable(chain.from_iterable(executor.run(task, sides)))
+                return archive.readable(chain.from_iterable(executor.run(task, readable or sides)))
         rows = sum(part.rows for query in every for part in query.plan.busy)
         progress.begin("reading", rows)
         return archive.readable(compared(pair, connectors, progress.advance) for pair in queries)

@@ -122,8 +122,10 @@ def _answers(
     """Fold the clusters: in tasks of Spark, which plan them again, or in this process."""
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, queries):
+            # The problems of other clusters are already printed.
+            planned = [query.plan.cluster for query in queries]
             with engine.in_spark(progress) as executor:
-                in_tasks = chain.from_iterable(executor.run(task, archive.selected()))
+                in_tasks = chain.from_iterable(executor.run(task, planned or archive.selected()))
                 return archive.readable(in_tasks)
         rows = sum(part.rows for query in queries for part in query.plan.busy)
         progress.begin("reading", rows)

@@ -1,11 +1,17 @@
 """`state --folder`, and `state` and `diff` of a fleet with a damaged cluster in the middle."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 
 import replay
+from replay.cli.execution import engine_choice
+from replay.cli.options.engines import EngineChoice
+from replay.engine.executors import Executor, SerialExecutor
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.replay.cli.replay_calls import call, content, refusal
 from tests.replay.fleet.fleets import CLUSTERS, damage_files, fleet_in, rows_of
@@ -98,3 +104,24 @@ def test_a_damaged_cluster_hides_no_difference(fleet: Path, damaged: Path) -> No
     assert expected.code == 1
     assert (result.code, result.json) == (2, expected.json)
     assert result.err.startswith("Error: cluster=life/")
+
+
+@pytest.mark.parametrize("words", [("state",), ("diff", "--from", "config@3")])
+def test_a_problem_is_named_once_if_auto_selects_spark(
+    words: tuple[str, ...], fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks plan the readable clusters again, and not a cluster whose problem is printed."""
+    archive = shutil.copytree(fleet, tmp_path / "archive")
+    shutil.rmtree(archive / "cluster=life" / "_manifest")
+    expected = call(*words, archive, "-o", "json")
+
+    @contextmanager
+    def in_spark(*_: object) -> Iterator[Executor]:
+        yield SerialExecutor()
+
+    monkeypatch.setattr(engine_choice, "WORTH_IT", 0)
+    monkeypatch.setattr(EngineChoice, "in_spark", in_spark)
+    result = call(*words, archive, "-o", "json")
+    assert "\nusing Spark (" in result.err
+    assert (result.code, result.json) == (expected.code, expected.json) == (2, expected.json)
+    assert result.err.count("cluster=life/") == expected.err.count("cluster=life/") == 1
