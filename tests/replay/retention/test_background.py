@@ -16,6 +16,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
+from replay.cli.execution import background_compaction
 from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.options.background import BackgroundOptions
 from tests.patience import LOOK_S, PATIENCE_S, wait_until
@@ -79,6 +80,18 @@ def test_a_failure_is_reported_and_retried(
     report = asyncio.run(compacted(folder, 60, capsys))
     assert report.startswith(f"{NAME}: not compacted: cluster={NAME}/topic=")
     assert report.endswith("; it is tried again in 1m\n")
+
+
+def test_any_error_of_the_check_leaves_it_to_the_compaction(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unexpected error of the check ends no later compaction: the cluster counts as due."""
+
+    def failing(*_: object) -> None:
+        raise ValueError("an unexpected error")
+
+    monkeypatch.setattr(background_compaction, "read_chain", failing)
+    assert f"{NAME}: compacted from " in asyncio.run(compacted(folder, 60, capsys))
 
 
 def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
