@@ -18,6 +18,7 @@ from controlplane.core.commands import (
     ResetOffsets,
     ResetTopics,
     RestartConnector,
+    RestoreConnector,
     ResumeConnector,
     StopConnector,
 )
@@ -194,12 +195,16 @@ WITH_ACTION = Plan((Step("delete", action=DeleteGroup("a", "connect-a")),), Outc
         (ResetOffsets("a"), WITH_ACTION, False),
         (ResetTopics("a"), RECORDS, False),
         (RestartConnector("a"), RECORDS, False),
+        (RestoreConnector("a", {"connector.class": "lab.Source"}), RECORDS, False),
     ],
 )
 def test_ends_wait_only_if_recovery_would_change_nothing(
     command: AnyCommand, plan: Plan, *, expected: bool
 ) -> None:
-    """Restarts are never repeated; workers change active topics; groups lie outside of the log."""
+    """Restarts are never repeated; workers change active topics; groups lie outside of the log.
+
+    Tasks that an undo has resumed commit newer offsets, so it must not run again.
+    """
     request = CommandRequest(command=command, command_id="c", at_ms=0, keyed=False)
     assert may_end_later(request, plan) is expected
 

@@ -87,6 +87,21 @@ def test_a_refused_command_that_is_accepted_later_is_unfinished() -> None:
     assert remembered(refused("k"), accepted("k"), *many) == ["k", "7", "8", "9"]
 
 
+def test_an_id_that_is_used_again_is_unfinished() -> None:
+    """Compaction may keep the end of a forgotten command; a later one may use its id."""
+    fold = Fold(Profile.of("kip"))
+    records = [finished("k"), CommandAccepted("k", 3, "ana", {}, {"steps": []})]
+    fold.apply_all(
+        Entry("connect-commands", 0, n, n, *encode_command(record))
+        for n, record in enumerate(records)
+    )
+    trace = fold.snapshot().commands["k"]
+    assert trace.unfinished
+    assert trace.accepted is not None
+    assert trace.accepted.plan == {"steps": []}
+    assert remembered(*records, finished("l"), finished("m")) == ["k", "l", "m"]
+
+
 def test_unfinished_commands_are_in_order_of_acceptance() -> None:
     """A refused command that is accepted later comes after those accepted in between."""
     log = [refused("a"), accepted("b"), accepted("a")]

@@ -196,6 +196,18 @@ def test_zombies_are_fenced_on_the_cluster_of_their_producers() -> None:
     assert fence.clients is UNSET
 
 
+def test_zombies_of_a_deleted_connector_are_fenced_on_their_cluster() -> None:
+    """A creation with initial offsets takes the overrides from the new config."""
+    far = [connector(FAR), *tasks("a", 2), ("tasks-fencing-a", '{"task-count":2}')]
+    log = [*far, ("connector-a", None), ("target-state-a", None)]
+    create = CreateConnector(
+        "a", {**PROPERTIES, **CLIENTS}, None, (OffsetChange(page(0), {"row": 1}),)
+    )
+    plan = planned(log, create, exactly_once=True, **answered())
+    (fence,) = [step.action for step in plan.steps if isinstance(step.action, FenceProducers)]
+    assert fence.clients == CLIENTS
+
+
 def test_a_plane_of_one_cluster_refuses() -> None:
     """The refusal names the brokers."""
     question = decided([connector(FAR, OWN), STOPPED], RESET, worker=NEAR)

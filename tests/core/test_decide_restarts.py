@@ -3,13 +3,22 @@
 Labels such as R1 name laws: see `tests/laws/commands`.
 """
 
+import msgspec
 import pytest
 
 from controlplane.core.commands import RestartConnector, RestartTask
+from controlplane.core.decide.recovery import (
+    INTERRUPTED,
+    Recovery,
+    RecoveryKind,
+    ReportedFailure,
+    recover,
+)
 from controlplane.core.entry import Entry
-from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
-from tests.core.decisions import planned, refused, steps
-from tests.core.logs import Pair, connector, report, status, tasks
+from controlplane.core.plan import Outcome, Plan, Reason, Rejected, RestartInstances
+from controlplane.core.records import CommandAccepted
+from tests.core.decisions import context_of, planned, refused, steps
+from tests.core.logs import Pair, config, connector, read, report, status, tasks
 from tests.core.offset_cases import SmallLog
 
 A = connector("a")
@@ -128,3 +137,18 @@ def test_a_restarting_instance_is_not_restarted_again() -> None:
 def test_releases_without_restarts_refuse_one(command: RestartConnector | RestartTask) -> None:
     """0.9 refuses restarts, which came with KIP-52."""
     assert refused([A], command, "0.9") == Rejected(Reason.NOT_OFFERED, None)
+
+
+@pytest.mark.parametrize("command", [restart, with_tasks, RestartTask("a", 0)])
+def test_an_interrupted_restart_has_failed(command: RestartConnector | RestartTask) -> None:
+    """A restart that may never have happened is not repeated, and its stored end is a failure."""
+    log = [*config(A, *tasks("a", 1)), *reported("RUNNING", "RUNNING")]
+    plan = planned(log, command)
+    accepted = CommandAccepted("id", 0, "me", *map(msgspec.to_builtins, (command, plan)))
+    state = read(log, "kip")
+    recovery = recover(state, accepted, context_of("kip"))
+    assert recovery == Recovery(
+        RecoveryKind.GIVEN_UP, Plan(()), Rejected(Reason.FAILED, INTERRUPTED)
+    )
+    reported_failure = recover(state, accepted, context_of("kip"), ReportedFailure("away", None))
+    assert reported_failure.rejected == Rejected(Reason.FAILED, "away")

@@ -33,7 +33,6 @@ from controlplane.core.plan import (
     AskRemoteOffsets,
     Decision,
     HookSuccess,
-    Outcome,
     Plan,
     Reason,
     Rejected,
@@ -88,7 +87,8 @@ def recover(
     plan = msgspec.convert(accepted.plan, Plan)
     happened = _HAPPENED.get(type(command), _never)
     if isinstance(command, _EVENTS):
-        return Recovery(RecoveryKind.GIVEN_UP, Plan((), Outcome(message=INTERRUPTED)))
+        interrupted = _reported(failed) or Rejected(Reason.FAILED, INTERRUPTED)
+        return Recovery(RecoveryKind.GIVEN_UP, Plan(()), interrupted)
     if happened(state, command):
         return Recovery(RecoveryKind.FINISHED, Plan(_steps_after_commit_point(plan), plan.outcome))
     decision = _present_decision(state, command, context)
@@ -121,8 +121,11 @@ def _reported(failed: ReportedFailure | None) -> Rejected | None:
 _EVENTS = (commands.RestartConnector, commands.RestartTask)
 """Commands that recovery never repeats (exception 4)."""
 
-_CHANGED_BY_WORKERS = (commands.ResetTopics,)
-"""Commands whose records a worker may replace at any time, by records of the same keys."""
+_CHANGED_BY_WORKERS = (commands.ResetTopics, commands.RestoreConnector)
+"""Commands whose records a worker may replace at any time, by records of the same keys.
+
+The tasks of a connector that an undo has resumed commit newer offsets.
+"""
 
 
 def may_end_later(request: CommandRequest, plan: Plan) -> bool:

@@ -65,6 +65,7 @@ class SourceOffsets:
         remote = remote_topic(state, config, context.worker)
         if remote is not None and context.remote is not None:
             state = with_remote(state, remote, context.remote)
+        self._config = config
         self._clients = remote_clients(config)
         self._topics = topics_of(state, config)
         keys = LoggedKeys if self._profile.writes_log_key else JavaKeys
@@ -84,7 +85,9 @@ class SourceOffsets:
 
     def fence(self) -> tuple[Step, ...]:
         """Steps that fence leftover tasks; none without exactly-once support."""
-        return fencing(self._state, self._name, self._context) if self._state.exactly_once else ()
+        if not self._state.exactly_once:
+            return ()
+        return fencing(self._state, self._name, self._config, self._context)
 
     def wipe(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove these offsets, named `wipe`."""

@@ -70,9 +70,9 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
         return Rejected(Reason.FAILED, _UNKNOWN_TYPE.format(name))
     if plugin_type != "source":
         return Rejected(Reason.INVALID, f"Connector {name} is not a source connector")
-    steps = fencing(state, name, context)
+    config = state.config.connectors[name]
+    steps = fencing(state, name, config, context)
     if any(isinstance(step.action, FenceProducers) for step in steps):
-        config = state.config.connectors[name]
         forbidden = override_refusal(config, ("admin",), context)
         if forbidden is not None:
             return Rejected(Reason.FAILED, forbidden)
@@ -85,9 +85,12 @@ _UNKNOWN_TYPE = (
 )
 
 
-def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...]:
+def fencing(
+    state: ClusterState, name: str, config: Properties, context: Context
+) -> tuple[Step, ...]:
     """Steps that ensure that no producer of an older task generation can write.
 
+    `config`: the connector's config, also of one that is only being created.
     A `TaskCount` record holds the number of producers to fence the next time. So it is written
     after the old generation is fenced and before a task of the new one starts. It outlives the
     connector. Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
@@ -98,13 +101,13 @@ def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...
     count = state.config.task_counts.get(name, 0)
     record = TaskCount(name, count)
     return (
-        *_fence_producers(state, name, count, context),
+        *_fence_producers(state, name, config, count, context),
         *privileged_steps(state, {"count": record}, "count", context),
     )
 
 
 def _fence_producers(
-    state: ClusterState, name: str, count: int, context: Context
+    state: ClusterState, name: str, config: Properties, count: int, context: Context
 ) -> tuple[Step, ...]:
     """Step that fences the old producers; none if no task had started."""
     old_count = min(state.config.fenced_counts.get(name, 0), views.TASKS_MAX)
@@ -113,7 +116,6 @@ def _fence_producers(
         return ()
     group = context.worker.group_id
     transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(old_count))
-    config = state.config.connectors.get(name, {})
     is_remote = remote_topic(state, config, context.worker) is not None
     clients = remote_clients(config) if is_remote else msgspec.UNSET
     action = FenceProducers(name, transactional_ids, admin_overrides(config), clients)

@@ -56,7 +56,8 @@ class CommandFold:
             case None:
                 self._forget(_id_of(entry.key))
             case CommandAccepted():
-                self._put(record.command_id, accepted=record)
+                # An earlier end belongs to another use of the id, which had been forgotten.
+                self._put(record.command_id, accepted=record, finished=None)
             case CommandFinished():
                 self._put(record.command_id, finished=record)
             case CommandRefused():
@@ -64,13 +65,13 @@ class CommandFold:
         return ACCEPTED
 
     def _put(
-        self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
+        self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused | None
     ) -> None:
         """Add a record to the trace of its command; keep at most `ENDED_KEPT` ended commands."""
         previous = self._commands.items.get(command_id, CommandTrace())
         trace = msgspec.structs.replace(previous, **change)
         if trace.accepted is not None and trace.finished is None:
-            if command_id in self._ended:  # refused earlier, and accepted now: the newest one
+            if command_id in self._ended:  # refused or ended earlier, and accepted now: the newest
                 self._forget(command_id)
         else:
             trace = _without_plan(trace)
