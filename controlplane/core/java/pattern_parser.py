@@ -34,7 +34,7 @@ LENGTH_MAX: Final = 20_000
 """Limit of the characters of a pattern: enough for the names of 1,000 topics."""
 
 _SIZE_MAX: Final = 100_000
-"""Limit of the nodes of a pattern, and of the ranges of its classes. `\\pL` has hundreds."""
+"""Limit of the nodes of a pattern, and of the ranges read for its classes. `\\pL` has hundreds."""
 
 _REPEATS_MAX: Final = 2**31 - 1
 
@@ -420,7 +420,12 @@ class PatternParser:
         while True:
             operand = self._operand(is_first=characters is None)
             self._count(len(operand.ranges))
-            characters = operand if characters is None else characters & operand
+            if characters is None:
+                characters = operand
+            else:
+                # Each `&&` reads all ranges on its left again.
+                self._count(len(characters.ranges))
+                characters &= operand
             if symbols.takes("]"):
                 break
             if not symbols.takes("&&") or symbols.peek() == "&":
