@@ -4,6 +4,7 @@ A value is hidden if its key looks like a secret's (`SECRET_KEYS`). In texts, a 
 recognised by its place:
 
 - after such a key (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
+- as the `value` beside such a `name`: `{"name": "password", "value": "…"}`;
 - in the user part of a URL, and after a scheme of authorization such as `Bearer` or `Basic`;
 - between the lines of a private key.
 
@@ -47,9 +48,32 @@ _REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}:]*+:[^{}]*+\})")
 """Reference to a config provider. An encrypted value is not a reference."""
 _USER_INFO = re.compile(r"""(?P<name>(?<=://)[^/?#:@\s"']*:)(?P<value>[^/?#\s"']+)(?=@)""")
 """Password in the user part of a URL."""
+_CUT_URL = re.compile(
+    r"""(?P<name>(?<=://)[^/?#:@\[\s"']*:)"""
+    r"""(?P<value>(?!\d{1,5}(?!\w)|port\b)[^/?#@\s"'…]+?)(?=…|\.{3}|\Z)""",
+    re.IGNORECASE,
+)
+"""Start of a password in a URL that is cut. Up to five digits, and the word `port`, are a port."""
 _SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
 _AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
 """Credentials after the scheme of an `Authorization` header."""
+_PARAMETER = r"""[\w-]++\s*+=\s*+(?:"(?:\\.|[^"\\])*+"?|[^\s,"']++)"""
+_PARAMETERS = rf"{_PARAMETER}(?:\s*+,\s*+{_PARAMETER})*+"
+_SIGNED = re.compile(
+    rf"(?P<name>\b(?:AWS4-HMAC-SHA256|Digest|OAuth)\s+)(?P<value>{_PARAMETERS})",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Parameters of such a scheme: `Digest username="…", response="…"`."""
+_NEGOTIATED = re.compile(
+    r"(?P<name>\b(?:Negotiate|NTLM)\s+)(?P<value>(?=[A-Za-z+/]*+[0-9])[A-Za-z0-9+/]{16,}+=*+)"
+)
+"""Ticket of Kerberos or NTLM in base64. Shorter text, or without digits, may be a word."""
+_HEADER = re.compile(
+    r"""(?P<name>\bauthorization\\?["']?\s*+:\s*+)"""
+    rf"(?P<value>[a-z][\w-]*+[ \t]++(?:{_PARAMETERS}|[\w.~+/=-]++))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""`Authorization` header with any scheme."""
 _PRIVATE_KEY = re.compile(
     r"(?P<name>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?P<value>.*?)"
     r"(?=-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
@@ -65,13 +89,46 @@ _REPLACED = r"""(?:\[hidden\]|\$\{[^{}:]*+:[^{}]*+\})++(?=[\s&;,"'<>)\]}\\]|\Z)"
 """Text that stands for a secret already. A closing bracket after it is not part of it."""
 
 # Words are matched possessively: no text causes backtracking.
+_VALUE = (
+    rf"""(?P<value>{_REPLACED}|\\"(?:[^"\\]|\\[^"])*+(?:\\")?"""
+    r"""|(?:[bfru]{1,2}(?=["']))?+(?:"(?:\\.|[^"\\])*+"?|'[^']*+'?)"""
+    rf"""|(?:{_BRACKETED})[^\s&;,"']*"""
+    rf"""|(?:(?:{_SCHEMES}|Negotiate|NTLM)\s+)?(?:\\\r?\n[ \t]*+|[^\s&;,"'])+)"""
+)
+"""Value, quoted or not; `b` and other letters before a quote are those of Python's literals."""
+_SEPARATOR = r"\s*+(?:=>|->|[=:]=(?=\s)|[=:])\s*+"
 _ASSIGNED = re.compile(
-    rf"""(?P<name>(?<![\w.-])(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++\\?["']?\s*+[=:]\s*+)"""
-    rf"""(?P<value>{_REPLACED}|\\"(?:[^"\\]|\\[^"])*+(?:\\")?|"(?:\\.|[^"\\])*+"?|'[^']*+'?"""
-    rf"""|(?:{_BRACKETED})[^\s&;,"']*|(?:{_SCHEMES}\s+)?(?:\\\r?\n[ \t]*+|[^\s&;,"'])+)""",
+    rf"""(?P<name>(?<![\w.-])(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++\\?["']?{_SEPARATOR}){_VALUE}""",
     re.IGNORECASE | re.DOTALL,
 )
-"""`key=value` or `key: value`, quoted or not."""
+"""`key=value`, `key: value` or `key => value`, quoted or not."""
+
+
+def _odd_key(quote: str) -> str:
+    """Pattern of a quoted key that is no word. The first look-ahead fails quickly at a word."""
+    char = rf"(?:\\.|[^{quote}\\])"
+    is_odd = rf"(?=[\w.-]*+(?![\w.-]){char}{{1,100}}+{quote}\s*+[=:])"
+    return rf"{quote}{is_odd}(?={char}{{0,200}}?(?:{_ANY_KEY})){char}++{quote}"
+
+
+_ODD_KEY = re.compile(
+    rf"""(?P<name>(?:{_odd_key('"')}|{_odd_key("'")}){_SEPARATOR}){_VALUE}""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""`"the password": "…"`: a quoted key with other characters than those of a word."""
+_SECRET_NAME = rf"""(?<![\w.-])name\\?["']?\s*+[=:]\s*+\\?["']?(?=[\w.-]{{0,200}}?(?:{_ANY_KEY}))"""
+_VALUE_OF = r"""(?<![\w.-])value\\?["']?\s*+[=:]\s*+"""
+_PAIR = re.compile(
+    rf"""(?P<name>{_SECRET_NAME}[\w.-]++\\?["']?\s*+,[^{{}}]{{0,200}}?{_VALUE_OF}){_VALUE}""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""`{"name": "password", "value": "…"}`, also without quotes."""
+_REVERSED_PAIR = re.compile(
+    rf"""(?P<name>{_VALUE_OF})(?P<value>"(?:\\.|[^"\\])*+"|'[^']*+'|[^\s&;,"'{{}}]++)"""
+    rf"(?=\s*+,[^{{}}]{{0,200}}?{_SECRET_NAME})",
+    re.IGNORECASE | re.DOTALL,
+)
+"""`{"value": "…", "name": "password"}`."""
 _ELEMENT = re.compile(
     rf"(?P<name><(?=[^\s<>/]*?(?:{_ANY_KEY}))[^\s<>/]++(?:\s[^<>]*+)?>\s*+(?:<!\[CDATA\[)?+)"
     r"(?P<value>[^<\s][^<]*+)",
@@ -83,6 +140,17 @@ _ATTRIBUTE = re.compile(
     re.IGNORECASE,
 )
 """XML: `<password>…</password>`, `<entry key="password">…</entry>`, `name="password" value="…"`."""
+_REVERSED_ATTRIBUTE = re.compile(
+    r"""(?P<name>\bvalue\s*+=\s*+["'])(?P<value>[^<>"']++)"""
+    rf"""(?=["'][^<>]{{0,200}}?\b(?:name|key|id)\s*+=\s*+["'][^"'<>]{{0,200}}?(?:{_ANY_KEY}))""",
+    re.IGNORECASE,
+)
+_ELEMENT_PAIR = re.compile(
+    rf"(?P<name><[\w:-]*?name\s*+>(?=[^<>]{{0,200}}?(?:{_ANY_KEY}))[^<>]++</[^<>]{{1,200}}+>\s*+"
+    r"<[\w:-]*?value\s*+>\s*+(?:<!\[CDATA\[)?+)(?P<value>[^<\s][^<]*+)",
+    re.IGNORECASE,
+)
+"""XML: `value="…" name="password"`, `<name>password</name><value>…</value>`."""
 _PROPERTY = re.compile(
     rf"^(?P<name>[ \t]*+(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++[ \t]++)(?P<value>\S++)(?=\s*?$)",
     re.IGNORECASE | re.MULTILINE,
@@ -90,8 +158,9 @@ _PROPERTY = re.compile(
 """A line of two words in a property file: `password …`."""
 _ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
 _SECRET_PATTERNS = (
-    *(_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED),
-    *(_ELEMENT, _ATTRIBUTE, _PROPERTY, _ENCRYPTED),
+    *(_PRIVATE_KEY, _USER_INFO, _CUT_URL, _AUTHORIZED, _SIGNED, _NEGOTIATED, _HEADER),
+    *(_ASSIGNED, _ODD_KEY, _PAIR, _REVERSED_PAIR, _PROPERTY, _ENCRYPTED),
+    *(_ELEMENT, _ATTRIBUTE, _REVERSED_ATTRIBUTE, _ELEMENT_PAIR),
 )
 """Patterns of secrets in a text: `name` is the mark before a secret, `value` the secret."""
 
@@ -100,7 +169,7 @@ LOOKED_AT = 1 << 18
 
 _STEMS = (
     *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
-    *("://", "${encrypted:"),
+    *("negotiate", "ntlm", "://", "${encrypted:"),
 )
 """A text without any of these words, in upper or lower case, matches no pattern."""
 
@@ -146,7 +215,8 @@ MarkHidden = Callable[[Any, Any], Any]
 def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hidden) -> Any:
     """Redact the value of one config key; empty values and None stay.
 
-    Everything beneath a secret's key is hidden, too. `mark` gives the value to show instead of each
+    Everything beneath a secret's key is hidden, too. So is the `value` of an object whose `name` is
+    such a key. `mark` gives the value to show instead of each
     redacted one. The function is not recursive: values may be nested deeper than Python's stack.
     """
     root: list[Any] = [None]
@@ -173,8 +243,11 @@ _PendingValue = tuple[Any, Any, Any, bool]
 
 
 def _members(container: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_PendingValue]:
+    label = item.get("name")
+    names_secret = isinstance(label, str) and is_secret(label)
     for name, member in item.items():
-        yield container, name, member, secret or is_secret(name)
+        hides = secret or is_secret(name) or (names_secret and name == "value")
+        yield container, name, member, hides
 
 
 def _redacted_leaf(value: Any, *, secret: bool) -> Any:

@@ -32,7 +32,7 @@ _REFERENCE = re.compile(r"\$\{[^{}]*:[^{}]*\}")
 _PLACEHOLDER = "\1"
 """Stands for a reference. It is no letter, quote or delimiter, and has no meaning in escapes."""
 
-_SCHEME = re.compile(r"\b(?:Bearer|Basic|Digest|ApiKey|Token)\s", re.IGNORECASE)
+_SCHEME = re.compile(r"\b(?:Bearer|Basic|Digest|ApiKey|Token|Negotiate|NTLM)\s", re.IGNORECASE)
 """Scheme of an `Authorization` header; it is part of the value, but no secret."""
 
 _NAMES_NONE = (".url", ".uri", ".class", ".location", ".ms", ".enabled")

@@ -139,6 +139,38 @@ def test_references_stay_visible(value: str, shown: str) -> None:
         ("&lt;pwd&gt;s3cret&lt;/pwd&gt;", "&lt;pwd&gt;[hidden]&lt;/pwd&gt;"),
         ("a=b\ndb.password s3cret\nc=d", "a=b\ndb.password [hidden]\nc=d"),
         ("password=s3\\\n  cret\nc=d", "password=[hidden]\nc=d"),
+        ("{'password': b's3 cret', 'a': 1}", "{'password': [hidden], 'a': 1}"),
+        (":password => 's3 cret', :a => 1", ":password => [hidden], :a => 1"),
+        ("Map(password -> s3cret, a -> 1)", "Map(password -> [hidden], a -> 1)"),
+        ('{"the password": "s3 cret", "a": 1,}', '{"the password": [hidden], "a": 1,}'),
+        ('{"password$":"s3 cret","a":1', '{"password$":[hidden],"a":1'),
+        ('{"my \\" pwd":"s3 cret","a":1', '{"my \\" pwd":[hidden],"a":1'),
+        ("Authorization: Negotiate s3cret==\na", "Authorization: [hidden]\na"),
+        ("authorization=NTLM s3cret, a=1", "authorization=[hidden], a=1"),
+        ("Authorization: Unknown s3cret\na: b", "Authorization: [hidden]\na: b"),
+        ("Negotiate s3cretS3CRETs3cret+/== a", "Negotiate [hidden] a"),
+        (
+            'Authorization: Digest username="me", response="s3cret"\na: b',
+            "Authorization: [hidden]\na: b",
+        ),
+        ("AWS4-HMAC-SHA256 Credential=s3cret, Signature=ab", "AWS4-HMAC-SHA256 [hidden]"),
+        ('[{"name": "a.pwd", "value": "s3 cret"}]', '[{"name": "a.pwd", "value": [hidden]}]'),
+        ('{"value":"s3 cret","name":"pwd"}', '{"value":[hidden],"name":"pwd"}'),
+        ("{name=pwd, a=1, value=s3cret}", "{name=pwd, a=1, value=[hidden]"),
+        ("<name>pwd</name> <value>s3 cret</value>", "<name>pwd</name> <value>[hidden]</value>"),
+        ('<p value="s3 cret" name="pwd"/>', '<p value="[hidden]" name="pwd"/>'),
+        ("jdbc:pg://me:s3cr", "jdbc:pg://me:[hidden]"),
+        ("of jdbc:pg://me:s3cr… (cut)", "of jdbc:pg://me:[hidden]… (cut)"),
+        ("to https://me:2s3cr...", "to https://me:[hidden]..."),
+        ("http://host:8083", "http://host:8083"),
+        ("no answer of http://host:8083…", "no answer of http://host:8083…"),
+        ("a URL is like http://host:port", "a URL is like http://host:port"),
+        ("http://[::1]:8083", "http://[::1]:8083"),
+        ("failed to negotiate compatibility", "failed to negotiate compatibility"),
+        ("Negotiate authenticationMechanism", "Negotiate authenticationMechanism"),
+        ('{"name": "a", "value": "x", "type": 1}', '{"name": "a", "value": "x", "type": 1}'),
+        ("authorization failed for the user", "authorization failed for the user"),
+        ('"the token": "a", "my token", "b"', '"the token": [hidden], "my token", "b"'),
         ("password authentication failed", "password authentication failed"),
         ("10% off &c. of C:\\keys", "10% off &c. of C:\\keys"),
         ("no secret at all: a=b", "no secret at all: a=b"),
@@ -201,11 +233,13 @@ def test_nested_values_are_looked_into() -> None:
         "a": {"password": "x", "b": [{"token": "y"}]},
         "secrets": ["u", 1],
         "credentials": {"user": "v", "others": [{"z": "w"}]},
+        "headers": [{"value": "x", "name": "X-Token"}, {"name": "a", "value": "b"}],
     }
     assert redacted(config) == {
         "a": {"password": HIDDEN, "b": [{"token": HIDDEN}]},
         "secrets": [HIDDEN, HIDDEN],
         "credentials": {"user": HIDDEN, "others": [{"z": HIDDEN}]},
+        "headers": [{"value": HIDDEN, "name": "X-Token"}, {"name": "a", "value": "b"}],
     }
 
 
@@ -252,6 +286,7 @@ def test_deep_values_are_looked_into() -> None:
 WORDS = (
     *("a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic ", "\\", "%25", "&amp;", "\0"),
     *("<token ", "<pwd>", 'name="token"', "token=[", "pwd\n", 'token={"a":', "\\u005c"),
+    *("name=pwd,", "value=pwd,", '"pwd x":"y",', "Digest a=b,", "<name>pwd</name>"),
 )
 """Words that the test repeats until the text is long."""
 
@@ -319,6 +354,8 @@ def test_a_long_text_is_cut_and_hides_all_the_same() -> None:
     assert len(shown) < LOOKED_AT + 100
     assert "s3cret"[:3] not in shown
     assert shown.endswith(" characters more)")
+    text = "x " * (LOOKED_AT // 2 - 7) + "https://me:s3cret@host"
+    assert redacted_text(text).endswith("https://me:[hidden]… (8 characters more)")
 
 
 @pytest.mark.parametrize("name", ["pa\u017fsword", "api-\u212aEY", "PASSWD", "X-Auth-To\u212aen"])
