@@ -298,6 +298,9 @@ def task_rivals(entries: Iterable[Entry], profile: Profile) -> Iterator[TaskRiva
             case TaskStatus(name, task, _):
                 tasks[name, task] = entry.position
     for (name, task), position in tasks.items():
+        own = removed[name].get(position.partition)
+        if own is not None and own.offset > position.offset:
+            continue  # every worker reads this tombstone after the status
         latest = reversed(removed[name].values())
         rival = next((read for read in latest if read.partition != position.partition), None)
         if rival is not None:

@@ -9,7 +9,7 @@ from controlplane.core.views.diff import diff
 from controlplane.core.views.hazards import Danger, hazards, hazards_of_each
 from controlplane.rest.endpoints.pure_requests import answer
 from controlplane.rest.endpoints.reads import ReadInputs
-from tests.core.logs import config, connector, offsets, read, records
+from tests.core.logs import config, connector, offsets, read, records, status
 from tests.operation_counts import operations
 
 
@@ -63,6 +63,17 @@ def test_a_config_topic_of_two_partitions_is_a_hazard(release: str, danger: Dang
     """Up to 2.5.0 the order is undefined; later releases refuse to start."""
     log = [*config(connector("a")), *records("connect-configs", connector("b"), partition=1)]
     assert [hazard.danger for hazard in hazards(log, Profile.of(release))] == [danger]
+
+
+def test_a_status_that_its_own_partition_removes_is_no_hazard() -> None:
+    """A later tombstone in its own partition removes it, in any order of the partitions."""
+    running = '{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
+    removal = ("status-connector-a", None)
+    elsewhere = status(removal, partition=0)
+    shown = [*elsewhere, *status(("status-task-a-0", running), partition=1, start=1)]
+    dangers = [hazard.danger for hazard in hazards(shown, Profile.of("3.9"))]
+    assert dangers == [Danger.PARTITION_ORDER]
+    assert not hazards([*shown, *status(removal, partition=1, start=2)], Profile.of("3.9"))
 
 
 @pytest.mark.parametrize(
