@@ -8,7 +8,7 @@ from controlplane.core.entry import Position
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
-from controlplane.core.text.value_text import TOMBSTONE, json_line
+from controlplane.core.text.value_text import TOMBSTONE, differing_names, json_line
 from replay.findings import called
 from replay.tables.cells import RowDocument
 
@@ -17,6 +17,9 @@ CHANGES_SHOWN = 6
 
 LONGEST = 120
 """Characters of a printed value; JSON has all."""
+
+_SETTING = "config "
+"""Prefix of the cells of settings."""
 
 _NAMES = {"connectors": "connector", "tasks": "task", "statuses": "status", "topics": "topic"}
 
@@ -74,7 +77,7 @@ def _cells(text: str | None) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for name, cell in json.loads(text).items():
         if name == "config" and isinstance(cell, dict):
-            cells |= {f"config {key}": value for key, value in cell.items()}
+            cells |= {f"{_SETTING}{key}": value for key, value in cell.items()}
         else:
             cells[name] = cell
     return cells
@@ -86,22 +89,27 @@ _PLACE = ("connector", "task", "partition", "topic")
 
 def _content(cells: Mapping[str, Any]) -> str:
     """Cells of a row that was added or removed. Settings are counted."""
-    settings = sum(name.startswith("config ") for name in cells)
+    settings = sum(name.startswith(_SETTING) for name in cells)
     shown = [
         f"{name} {_short(cell)}"
         for name, cell in cells.items()
-        if name not in _PLACE and not name.startswith("config ") and cell not in (None, False, [])
+        if name not in _PLACE and not name.startswith(_SETTING) and cell not in (None, False, [])
     ]
     return ", ".join([*shown, *([count(settings, "setting")] if settings else [])])
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     changes = [
-        f"{name} {_short(before.get(name))} → {_short(after.get(name))}"
-        for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name)
+        f"{name} {_member(before, name)} → {_member(after, name)}"
+        for name in differing_names(before, after)
     ]
     return ", ".join(_few(changes))
+
+
+def _member(cells: Mapping[str, Any], name: str) -> str:
+    """Cell in few characters; a setting that is null is not absent."""
+    is_null = name.startswith(_SETTING) and name in cells and cells[name] is None
+    return "null" if is_null else _short(cells.get(name))
 
 
 def _few(changes: Sequence[str]) -> Iterator[str]:

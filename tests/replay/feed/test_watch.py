@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from controlplane.core.state import Topics
 from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.stores.hadoop_settings import NONE
+from replay.cli.output.feed_lines import state_line
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.cli.command_calls import CommandResult
 from tests.patience import PATIENCE_S
@@ -53,6 +55,25 @@ def test_each_row_is_a_line(tmp_path: Path) -> None:
     counts = [len([*tables.rows(name, 1)]) for name in ("state_changes", "finding_changes")]
     assert lines[-1] == f"{NAME}: batch 1: {counts[0]} state changes, {counts[1]} finding changes"
     assert len(lines) == sum(counts) + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({}, {"a": None}, "config a ∅ → null"),
+        ({"a": None, "b": ""}, {"b": ""}, "config a null → ∅"),
+        ({"a": 1}, {"a": True}, "config a 1 → true"),
+    ],
+)
+def test_a_line_shows_changes_that_java_sees(
+    before: dict[str, Any], after: dict[str, Any], words: str
+) -> None:
+    """A setting that is null is not absent, and 1 is not true."""
+    row = {"cluster": NAME, "connector": "a", "table": "connectors", "task": None, "item": None}
+    sides = {"before": {"config": before}, "after": {"config": after}}
+    row |= {side: json.dumps(cells) for side, cells in sides.items()}
+    line = state_line(row | {"change": "changed", "causes": []}, Topics())
+    assert line == f"{NAME} a connector changed: {words}"
 
 
 def test_json_lines_add_up(tmp_path: Path) -> None:
