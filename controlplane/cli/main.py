@@ -91,11 +91,11 @@ BEFORE = {"where": "--cluster", "user": "--user", "token": "--token", "ca_file":
 """Options of every command about a cluster; they may also stand before the command."""
 
 
-def _takes_cluster(command: click.Command) -> bool:
-    """True if a command or one of its subcommands takes the options about a cluster."""
+def _takes(command: click.Command, flag: str) -> bool:
+    """True if a command or one of its subcommands takes an option."""
     subcommands = command.commands.values() if isinstance(command, click.Group) else ()
-    has_option = any(parameter.name == "where" for parameter in command.params)
-    return has_option or any(map(_takes_cluster, subcommands))
+    has_option = any(flag in parameter.opts for parameter in command.params)
+    return has_option or any(_takes(subcommand, flag) for subcommand in subcommands)
 
 
 class CommandGroup(ProgramGroup):
@@ -110,12 +110,13 @@ class CommandGroup(ProgramGroup):
         """Find the command, and give it the options about a cluster that stand before it."""
         name, command, rest = super().resolve_command(ctx, args)
         values = {flag: ctx.params.get(parameter) for parameter, flag in BEFORE.items()}
-        before = [f"{flag}={value}" for flag, value in values.items() if value is not None]
-        fits = command is None or ctx.resilient_parsing or _takes_cluster(command)
-        if before and not fits:
-            flag = before[0].partition("=")[0]
-            ctx.fail(f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it.")
-        return name, command, [*before, *rest]
+        before = {flag: f"{flag}={value}" for flag, value in values.items() if value is not None}
+        for flag in before:
+            if command is not None and not ctx.resilient_parsing and not _takes(command, flag):
+                ctx.fail(
+                    f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it."
+                )
+        return name, command, [*before.values(), *rest]
 
 
 @click.group(

@@ -54,6 +54,15 @@ def test_credentials_may_stand_before_the_verb() -> None:
     assert "--user and --token exclude each other" in result.err
 
 
+@pytest.mark.parametrize("name", ["migrate", "verify"])
+def test_credentials_may_stand_before_other_commands_that_take_them(name: str) -> None:
+    """`migrate` and `verify` take credentials, but no cluster."""
+    credentials = ("--user", "a:b", "--ca-file", __file__)
+    assert call(*credentials, name, "--help").code == 0
+    result = call(*credentials, "-c", "http://127.0.0.1:1", name, "--help")
+    assert f"Error: {name!r} takes no --cluster: leave it out." in result.err
+
+
 @pytest.mark.parametrize("words", ["inspect log", "serve log", "import a b", "completion bash"])
 def test_a_command_that_takes_no_cluster_says_so(words: str) -> None:
     """The command names the useless option; it neither ignores it nor calls it unknown."""
