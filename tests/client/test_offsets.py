@@ -75,6 +75,19 @@ def test_a_parse_error_offers_another_edit(stopped: ClusterCalls) -> None:
     assert "edit them again? [y/N]" in result.err
 
 
+@pytest.mark.parametrize(
+    ("editor", "says"),
+    [("false", "false: Editing failed"), ("./no-editor", "./no-editor: Editing failed: [Errno 2]")],
+)
+def test_a_failing_editor_is_named(stopped: ClusterCalls, editor: str, says: str) -> None:
+    """A failed editor is bad input, not a finding; the offset stays."""
+    result = stopped.ask("offsets", "edit", "orders", editor=editor)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"Error: the editor failed ({says}")
+    assert result.err.endswith("): check $VISUAL and $EDITOR\n")
+    assert position(stopped) == 5
+
+
 def test_a_running_connector_opens_no_editor(stopped: ClusterCalls) -> None:
     """A connector that is not stopped is refused before the editor opens."""
     stopped.output("resume", "orders")

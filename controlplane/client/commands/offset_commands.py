@@ -346,10 +346,21 @@ async def _check_stopped(api: Api, name: str, before: list[OffsetEntry]) -> None
 
 
 async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
-    """Let the user edit offsets; the editor opens again while the text is no list of offsets."""
+    """Let the user edit offsets; the editor opens again while the text is no list of offsets.
+
+    Raises:
+        InputRefused: the editor failed.
+    """
     text = json.dumps({"offsets": before}, indent=2, ensure_ascii=False) + "\n"
     while True:
-        edited = await asyncio.to_thread(click.edit, text, extension=".json", require_save=False)
+        try:
+            edited = await asyncio.to_thread(
+                click.edit, text, extension=".json", require_save=False
+            )
+        except click.ClickException as failure:
+            raise InputRefused(
+                f"the editor failed ({failure.message}): check $VISUAL and $EDITOR"
+            ) from None
         text = edited or ""
         try:
             return offsets_in(document_in(text))
