@@ -25,6 +25,7 @@ FORMS = {
     "no-suffix": "name=orders\nconnector.class=C\ntasks.max=1\n",
     "flat.yaml": "name: orders\nconnector.class: C\ntasks.max: 1\n",
     "post.yml": "name: orders\nconfig: {connector.class: C, tasks.max: 1}\n",
+    "bom.properties": "\ufeffname=orders\nconnector.class=C\ntasks.max=1\n",
     "bom.json": '\ufeff{"name": "orders", "connector.class": "C", "tasks.max": 1}',
 }
 

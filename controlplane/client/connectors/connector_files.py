@@ -105,7 +105,9 @@ CONNECTORS = "connectors in JSON, YAML or .properties"
 
 
 def read_text(file: str, expected: str) -> str:
-    """The text of a file or of standard input; `expected` describes it, for errors.
+    """The text of a file or of standard input, without a byte-order mark of UTF-8.
+
+    `expected` describes the file, for errors.
 
     Raises:
         InputRefused: it cannot be read, is empty, or is no text.
@@ -119,7 +121,7 @@ def read_text(file: str, expected: str) -> str:
     if not content.strip():
         raise InputRefused(f"{_display_name(file)} is empty: give {expected}")
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         # Java writes .properties in ISO-8859-1, which has a character for each byte.
         return content.decode("iso-8859-1")
@@ -242,7 +244,7 @@ def document_in(text: str, suffix: str = "") -> Any:
     try:
         if suffix in YAML:
             return yaml.load(text, _Yaml)  # noqa: S506 - a safe one
-        return json.loads(text.lstrip("\ufeff"), parse_float=_Literal)
+        return json.loads(text, parse_float=_Literal)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).replace(_UNNAMED, "").split())
         raise _NoConnector(f"it cannot be parsed ({reason})") from None
@@ -253,7 +255,7 @@ _UNNAMED = ' in "<unicode string>",'
 
 
 def _parsed(text: str, suffix: str) -> Any:
-    if suffix in YAML or text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
+    if suffix in YAML or text.lstrip(" \t\r\n")[:1] in {"{", "["}:
         return document_in(text, suffix)
     return {setting.key: setting.value for setting in properties_in(text)}
 
