@@ -144,6 +144,15 @@ async def test_a_worker_that_never_stands_still_gives_exit_code_5(tmp_path: Path
     assert f"{url} never stood still within --timeout: " in result.out
 
 
+async def test_a_name_that_fits_into_no_url_is_left_out(tmp_path: Path) -> None:
+    """The name is compared in lists of connectors only."""
+    async with standing_in(answers(["a" * 70_000])) as url:
+        result = await verify(str(empty(tmp_path)), "--against", url, *SECONDS, "-o", "json")
+    assert result.code == 1
+    paths = {difference["path"].partition("?")[0] for difference in result.json["differences"]}
+    assert paths == {"/connectors"}
+
+
 async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
     """The command compares nothing; the error names the worker and the option."""
     async with standing_in({}) as url:

@@ -39,6 +39,9 @@ REQUESTS_AT_ONCE = 4
 ROUND_PAUSE_S = 0.5
 """Pause in seconds between two rounds."""
 
+PATH_MAX = 60_000
+"""Longest path of a connector. `httpx` refuses URLs of more than 65,536 characters."""
+
 SINK_OFFSETS = "offsets of sinks are in consumer groups, not in the log"
 NO_TRACKING = "this worker does not track the topics of connectors"
 
@@ -269,9 +272,11 @@ def _paths(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Connectors with their paths; names that no URL can hold are left out."""
     for name in names:
         try:
-            yield name, connector(name)
+            base = connector(name)
         except InputRefused:
             continue
+        if len(base) <= PATH_MAX:
+            yield name, base
 
 
 class EndpointParts(NamedTuple):
