@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from controlplane.client.commands import watch_command
+from controlplane.client.http.request_errors import Unavailable
 from tests.cli.command_calls import call
 from tests.cli.running_service import LIFE
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker
@@ -268,8 +269,10 @@ async def test_watch_resumes_if_the_connection_breaks_before_a_change(
     """The second connection asks for the changes since the beginning of the first one."""
     monkeypatch.setattr(watch_command, "PAUSE_S", 0)
     change = b'id: {"connect-configs":[4]}\nevent: change\ndata: {"after": "PAUSED"}\n\n'
+    events = {"content-type": "text/event-stream"}
     worker = FakeWorker(
-        httpx.Response(200, stream=BreakingStream()), httpx.Response(200, content=change)
+        httpx.Response(200, headers=events, stream=BreakingStream()),
+        httpx.Response(200, headers=events, content=change),
     )
     async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
         assert await anext(changes) == {"after": "PAUSED", "id": '{"connect-configs":[4]}'}
@@ -277,3 +280,18 @@ async def test_watch_resumes_if_the_connection_breaks_before_a_change(
         None,
         '{"connect-configs":[3]}',
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (httpx.Response(200, html="<html>"), "perhaps a page of a proxy"),
+        (httpx.Response(200, json={}), "answers GET /watch with application/json, not with events"),
+    ],
+)
+async def test_watch_ends_if_the_answer_has_no_events(answer: httpx.Response, says: str) -> None:
+    """A success of another form is an error: repeated requests would get no change either."""
+    worker = FakeWorker(answer)
+    async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
+        with pytest.raises(Unavailable, match=says):
+            await anext(changes)

@@ -21,12 +21,15 @@ from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.request_errors import Unavailable
 from controlplane.core.moments import is_vector, time_text
 from controlplane.core.text import value_text
+from controlplane.core.text.safe_text import short
 from controlplane.core.views.diff import Aspect
 from controlplane.terminal.command_errors import flush, write
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import note, say
+
+_EVENT_STREAM = "text/event-stream"
 
 PAUSE_S = 1.0
 """Pause in seconds before a broken connection is made again."""
@@ -110,7 +113,7 @@ async def _events(
     api: Api, name: str | None, since: str | None
 ) -> AsyncGenerator[ServerSentEvent, None]:
     """Yield the events of one connection."""
-    headers = {"accept": "text/event-stream"}
+    headers = {"accept": _EVENT_STREAM}
     query = {"connector": name} if name else {}
     if since is not None and is_vector(since):
         headers["last-event-id"] = since
@@ -122,9 +125,11 @@ async def _events(
             "GET", "/watch", params=query, headers=headers, timeout=never
         )
     async with aclosing(await api.client.send(request, stream=True)) as answer:
-        if not answer.is_success:
+        kind = answer.headers.get("content-type", "")
+        if not (answer.is_success and kind.startswith(_EVENT_STREAM)):
             await answer.aread()
             api.checked_answer(answer, "GET /watch")
+            raise Unavailable(f"{api.name} answers GET /watch with {short(kind)}, not with events")
         event = ServerSentEvent()
         async for line in answer.aiter_lines():
             if not line:
