@@ -177,6 +177,15 @@ def test_files_that_are_no_bundle_are_refused(cluster: ClusterCalls, text: str, 
     assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)
 
 
+def test_an_empty_new_name_is_refused(cluster: ClusterCalls, other: ClusterCalls) -> None:
+    """An empty text is usually an unset variable; no connector has this name."""
+    cluster.create()
+    other.create("something")
+    result = other.ask("bundle", "import", exported(cluster), "-n", "")
+    assert (result.code, "it is empty: give a value" in result.err) == (2, True)
+    assert list(other.json("get")) == ["something"]
+
+
 def test_a_name_that_is_repeated_is_refused(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """Two connectors of one name are refused, before any connector is created."""
     cluster.create()

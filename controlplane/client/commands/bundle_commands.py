@@ -53,6 +53,7 @@ from controlplane.core.text.safe_text import count
 from controlplane.private_files import replacing
 from controlplane.terminal.command_errors import InputRefused, write
 from controlplane.terminal.exit_codes import FOUND
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 
@@ -186,7 +187,13 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     "import",
     _prepared,
     click.argument("file", shell_complete=complete_files),
-    click.option("-n", "--name", metavar="NAME", help="New name, for a bundle of one connector."),
+    click.option(
+        "-n",
+        "--name",
+        metavar="NAME",
+        callback=not_empty,
+        help="New name, for a bundle of one connector.",
+    ),
     wait_options,
     dry_run_option,
     output_option,
