@@ -99,6 +99,22 @@ def listener_configuration(
     return configuration
 
 
+async def with_stored_group(
+    state: ClusterState, command: AnyCommand, context: Context, groups: StoredGroups
+) -> Context:
+    """Return the context with the committed offsets that the decision asks for, if any.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    if not isinstance(command, ResetOffsets | CreateConnector):
+        return context
+    question = decide(state, command, context)
+    if not isinstance(question, AskGroup) or not await groups.refresh():
+        return context
+    return msgspec.structs.replace(context, group=groups.rows(question.group))
+
+
 class ReadOnlyPlanner:
     """Plans commands by the state of a follower; writes nothing (`rest.service.Planner`)."""
 
@@ -124,22 +140,13 @@ class ReadOnlyPlanner:
         """Plan a command as the log's writer would, with the assumptions behind the plan."""
         context = msgspec.structs.replace(self._context, profile=profile or self._context.profile)
         state = await self._follower.state(context.profile)
-        if self._groups is not None and isinstance(command, ResetOffsets | CreateConnector):
-            context = await self._with_group(state, command, context, self._groups)
+        if self._groups is not None:
+            context = await with_stored_group(state, command, context, self._groups)
         decided = forecast(state, command, context, believe_hooks=believe_hooks, advises=False)
         if isinstance(decided.decision, Rejected):
             return decided.decision
         partitions = partition_assumptions(decided.decision, state, self._assumed)
         return msgspec.structs.replace(decided.decision, assumed=(*decided.assumed, *partitions))
-
-    async def _with_group(
-        self, state: ClusterState, command: AnyCommand, context: Context, groups: StoredGroups
-    ) -> Context:
-        """Return the context with the committed offsets that the decision asks for, if any."""
-        question = decide(state, command, context)
-        if not isinstance(question, AskGroup) or not await groups.refresh():
-            return context
-        return msgspec.structs.replace(context, group=groups.rows(question.group))
 
 
 class FollowedSinkGroups:

@@ -227,6 +227,12 @@ def test_an_embedded_log_has_the_offsets_of_its_sinks(tmp_path: Path) -> None:
     past = call(*view, "--as-of", "config@0", "-o", "json").json
     assert past["consumer_group"] is None
     assert "which is not read for a past moment" in call(*view, "--as-of", "config@0").out
+    path = "/connectors/s/offsets"
+    partition = {"kafka_topic": "t", "kafka_partition": 0}
+    entry = {"partition": partition, "offset": {"kafka_offset": 1}}
+    rest = call("inspect", log, "--rest", "--release", "3.9").json[path]
+    assert rest == {"status": 200, "answer": {"offsets": [entry]}}
+    assert call("inspect", log, "--rest", "--as-of", "config@0").json[path]["status"] == 500
     other = embedded(tmp_path / "other.db", entries[:1])
     shown = call("inspect", other, "--connector", "s").out
     assert "its offsets lie in its consumer group, not in this log" in shown

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from controlplane.cli.main import main
 from controlplane.core.entry import Entry
+from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.dumps import read_dump
 from tests.cli.command_calls import CommandResult, call, embedded, refusal
 from tests.core.logs import config, connector, tasks
@@ -261,6 +262,16 @@ def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
         "consumer group connect-archive has committed the offsets of --group"
         in committed["assumed"]
     )
+
+
+def test_a_group_in_an_embedded_log_is_known(tmp_path: Path) -> None:
+    """The plan has the offsets that a worker has stored; a plan for the past assumes none."""
+    commit = Entry(GROUPS_TOPIC, 0, 0, 0, b'["connect-archive","t",3]', b'{"offset":1}')
+    log = embedded(tmp_path / "run.db", [*_with_topics(config(*ARCHIVE)), commit])
+    reset = ("DELETE", "/connectors/archive/offsets")
+    hook = "alterOffsets of FileStreamSink returns true"
+    assert planned(*reset, log=log)["assumed"] == [hook]
+    assert len(planned("--as-of", "config@2", *reset, log=log)["assumed"]) == 2
 
 
 def test_answers_of_hooks_are_reported() -> None:

@@ -15,7 +15,9 @@ from controlplane.cli.inspect import (
     overview,
     release_comparison,
 )
+from controlplane.cli.inspect.sink_lag import stored_offsets
 from controlplane.cli.opened_log import InputLog, opened
+from controlplane.core.plan import GroupOffsets
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.text.redaction import redacted
@@ -105,15 +107,27 @@ class ViewRequest(msgspec.Struct, frozen=True):
 
         `-o json` shows secrets, as a worker does.
 
-        An endpoint that the release lacks is listed with the 404 of its workers.
+        An endpoint that the release lacks is listed with the 404 of its workers. An embedded log
+        has the present offsets of a sink if a worker has stored them there.
         """
         # Imported here: no other view needs the endpoints.
-        from controlplane.rest.endpoints.pure_requests import answer, every_path  # noqa: PLC0415
+        from controlplane.rest.endpoints.pure_requests import (  # noqa: PLC0415
+            answer,
+            base_path,
+            every_path,
+        )
         from controlplane.rest.endpoints.reads import ReadInputs  # noqa: PLC0415
 
         state = await source.state(self.profiles[0])
         reading = ReadInputs(state, self.plugins, source.cluster_id)
-        answers = {path: answer(reading, path) for path in ("/", *every_path(state))}
+        groups: dict[str, GroupOffsets] = {}
+        if self.options.as_of is None:
+            stored = await stored_offsets(source, self.reading, state, self.plugins)
+            groups = {f"{base_path(name)}/offsets": offsets for name, offsets in stored.items()}
+        answers = {
+            path: answer(reading._replace(group=groups.get(path)), path)
+            for path in ("/", *every_path(state))
+        }
         document = {
             path: {"status": response.status, "answer": response.body}
             for path, response in answers.items()

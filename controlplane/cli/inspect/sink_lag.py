@@ -1,11 +1,13 @@
 """Consumer group of a sink, for the view of one connector: committed offsets, ends and lag."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from controlplane.cli.opened_log import InputLog
+from controlplane.core import views
 from controlplane.core.context import Context
+from controlplane.core.plan import GroupOffsets
 from controlplane.core.plugins import Plugins
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count
@@ -33,19 +35,48 @@ async def consumer_group(
     # Imported here, because the view of a source needs no controller.
     from controlplane.controller.external import (  # noqa: PLC0415
         ExternalActionFailed,
-        known_policy,
         sink_progress,
     )
 
-    worker = decision_settings(reading.settings)
-    context = known_policy(Context(profile=state.profile, worker=worker, plugins=Plugins()))
     async with _groups(source, reading) as groups:
         if groups is None:
             return None
         try:
-            return _document(await sink_progress(state, name, context, groups))
+            return _document(await sink_progress(state, name, _context(reading, state), groups))
         except ExternalActionFailed as failure:
             return {"problem": str(failure)}
+
+
+async def stored_offsets(
+    source: InputLog, reading: LogOptions, state: ClusterState, plugins: Plugins
+) -> dict[str, GroupOffsets]:
+    """Read the offsets that workers have stored in an embedded log, by sink; empty for others.
+
+    A sink whose offsets cannot be read is absent.
+    """
+    from controlplane.controller.external import (  # noqa: PLC0415
+        ExternalActionFailed,
+        sink_offsets,
+    )
+
+    offsets: dict[str, GroupOffsets] = {}
+    if not is_embedded(source.where):
+        return offsets
+    async with _groups(source, reading) as groups:
+        for name in views.connectors(state):
+            if groups is not None and views.connector_type(state, name, plugins) == "sink":
+                with suppress(ExternalActionFailed):
+                    context = _context(reading, state)
+                    offsets[name] = await sink_offsets(state, name, context, groups)
+    return offsets
+
+
+def _context(reading: LogOptions, state: ClusterState) -> Context:
+    """Context of a worker with the settings of the command."""
+    from controlplane.controller.external import known_policy  # noqa: PLC0415
+
+    worker = decision_settings(reading.settings)
+    return known_policy(Context(profile=state.profile, worker=worker, plugins=Plugins()))
 
 
 @asynccontextmanager

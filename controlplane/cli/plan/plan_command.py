@@ -11,6 +11,7 @@ import click
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.opened_log import InputLog, opened
 from controlplane.cli.plan.plan_printer import print_document, print_plan
+from controlplane.controller.log_groups import StoredGroups
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import IMPORT_AGAIN, partition_assumptions
@@ -22,7 +23,7 @@ from controlplane.core.text.file_errors import unreadable
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.names import is_embedded
 from controlplane.read_only.forecast import Forecast, forecast
-from controlplane.read_only.read_only_service import decision_context
+from controlplane.read_only.read_only_service import decision_context, with_stored_group
 from controlplane.rest.endpoints.pure_requests import command_of
 from controlplane.rest.endpoints.writes import CompletedCommand, answer_to
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
@@ -87,7 +88,8 @@ class PlanSubject(NamedTuple):
 @click.option(
     "--group",
     metavar="OFFSETS",
-    help="Committed offsets of a sink's consumer group: topic:partition=offset,… [default: none]",
+    help="Committed offsets of a sink's consumer group: topic:partition=offset,… [default: those "
+    "in an embedded log, else none]",
 )
 @click.option(
     "--believe-hooks",
@@ -171,6 +173,9 @@ async def _plan(
         state = await source.state(context.profile)
         try:
             command = await _command(source, state, request)
+            if request.group is None and as_of is None and is_embedded(source.where):
+                stored = StoredGroups(source.log)
+                context = await with_stored_group(state, command, context, stored)
             believe = request.subject.believe_hooks
             prediction = forecast(state, command, context, request.group, believe_hooks=believe)
             if isinstance(prediction.decision, Rejected):

@@ -92,8 +92,12 @@ def every_path(state: ClusterState) -> Iterator[str]:
     """List the read endpoints of every connector; the release may lack some of them."""
     yield from list_paths(state.profile)
     for name in views.connectors(state):
-        base = f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
-        yield from connector_paths(base, sorted(state.status.tasks.get(name, {})))
+        yield from connector_paths(base_path(name), sorted(state.status.tasks.get(name, {})))
+
+
+def base_path(name: str) -> str:
+    """Return the path of a connector, also of a name that is no Unicode text."""
+    return f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
 
 
 def list_paths(profile: Profile) -> Iterator[str]:
