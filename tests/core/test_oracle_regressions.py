@@ -9,7 +9,7 @@ from controlplane.core.fold import FateKind, Fold
 from controlplane.core.java.json_codec import Undecodable, decode
 from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
-from tests.core.logs import config, offsets, read
+from tests.core.logs import config, offsets, outcomes, read, status
 
 
 def test_nothing_deferred_is_announced_as_nothing() -> None:
@@ -97,3 +97,12 @@ def test_zeros_of_both_signs_are_two_partitions() -> None:
     """`Double#equals` distinguishes them, and 3.7 to 4.0 still read `-0e99999999999` as -0.0."""
     negative, positive = (SourcePartition("c", {"p": zero}) for zero in (-0.0, 0.0))
     assert identity(negative) != identity(positive)
+
+
+@pytest.mark.parametrize("release", ["2.3", "4.3"])
+def test_a_nested_state_of_a_status_is_ignored(release: str) -> None:
+    """A status is ignored if its state is a list, however deep."""
+    values = (f'{{"state":{"[" * depth}{"]" * depth}}}' for depth in range(900, 1_010, 5))
+    fates = outcomes(status(*(("status-connector-a", value) for value in values)), release)
+    assert {fate.kind for fate in fates} == {FateKind.IGNORED}
+    assert fates[0].reason == "state is not a string"

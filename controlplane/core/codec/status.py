@@ -77,8 +77,8 @@ def _status(value: bytes, profile: Profile) -> Status:
     """Decode the value of a status; a state that the release lacks is malformed."""
     content = _object(json_codec.decode(value, profile), "value")
     state_names = _states(profile.status_restarting, profile.status_stopped)
-    name = content.get("state")
-    state = state_names.get(name) if isinstance(name, str) else None
+    name = _text(content, "state")
+    state = state_names.get(name)
     if state is None:
         raise _MalformedError(f"unknown state {name!r}")
     generation = _integer(content, "generation")
