@@ -17,7 +17,13 @@ from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.event_loop import backoff, cancel_all, close, first_of
-from controlplane.logs.log import HasInterruptions, LogError, LogUnavailable, ReadableLog
+from controlplane.logs.log import (
+    HasInterruptions,
+    LogError,
+    LogNotUsable,
+    LogUnavailable,
+    ReadableLog,
+)
 from controlplane.notices import Notices
 from controlplane.projection.followed_topics import FollowedTopics
 from controlplane.projection.limits import FollowerLimits
@@ -261,7 +267,10 @@ class LogTail:
         self._notices = notices
 
     async def run(self) -> None:
-        """Follow the log until this is cancelled; retry after failures, with backoff."""
+        """Follow the log until this is cancelled; retry after failures, with backoff.
+
+        A defect of this program ends it. Its failure stays; `Follower.state` raises the defect.
+        """
         pauses = self._pauses()
         while True:
             moves = self._positions.moves
@@ -272,6 +281,10 @@ class LogTail:
                 if self._positions.moves != moves:
                     pauses = self._pauses()
                 await asyncio.sleep(next(pauses))
+            except Exception as defect:
+                reason = f"A defect ended the follower: {type(defect).__name__}: {defect}"
+                self._fail(LogNotUsable(f"{reason}; restart this process"))
+                raise
 
     def _pauses(self) -> Iterator[float]:
         return backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +274,26 @@ async def test_an_outage_that_the_tail_waits_out_is_reported(log: MemoryLog) -> 
         "log_not_followed: the leader refuses us",
         "log_followed_again",
     ]
+
+
+async def test_a_defect_that_ends_the_follower_is_reported(log: MemoryLog) -> None:
+    """A defect is a failure that stays; waiters and callers get an error."""
+    notices = FollowerNotices()
+
+    def observe(_: Sequence[Entry]) -> None:
+        raise ZeroDivisionError("cannot fold")
+
+    async with Follower(log, limits=QUICK, notices=notices) as follower:
+        await follower.state(KIP)
+        with follower.observed(observe, lambda: None):
+            await log.append([connector("first", name="first")])
+            async with asyncio.timeout(PATIENCE_S):
+                with pytest.raises(LogNotUsable, match="ZeroDivisionError: cannot fold"):
+                    await follower.wait_for(await log.ends(["connect-configs"]))
+        with pytest.raises(ZeroDivisionError):
+            await follower.state(KIP)
+        assert follower.failure is not None
+    assert notices.events == [f"log_not_followed: {follower.failure}"]
 
 
 # --- the past -------------------------------------------------------------------------------
