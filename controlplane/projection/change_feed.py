@@ -126,14 +126,15 @@ class ChangeFeed:
         if self._ended:
             return
         profile = profile or self._profile
-        state = await self._follower.state(profile)
+        if since is None:
+            since = (await self._follower.state(profile)).ends_by_topic
+        state = await self._follower.whole_state(profile)
         queue = _WatcherQueue()
         # Join first: changes that arrive while the missed ones are read wait in the queue.
         watchers = self._join(queue, profile)
         try:
-            if since is not None:
-                async for missed in self._missed(since, state.ends_by_topic, state):
-                    yield missed
+            async for missed in self._missed(since, state.ends_by_topic, state):
+                yield missed
             while (event := await queue.events.get()) is not None:
                 yield event
             if queue.failure is not None:

@@ -122,6 +122,22 @@ class Follower:
             self._task.result()  # raises the exception that ended the task
         return (await self._folds.load(profile)).state()
 
+    async def whole_state(self, profile: Profile) -> ClusterState:
+        """Return the current state; wait for the end of a group of entries that is being folded.
+
+        A subscription that begins before the next `await` gets every entry after this state. During
+        a group, `state` is older: it lacks entries of the group that are folded already.
+
+        Raises:
+            UnknownRelease: the log is read with exactly-once support, which the release lacks.
+            LogError: the log cannot be read.
+        """
+        while True:
+            state, fold = await self.state(profile), self._folds.get(profile)
+            if fold is None or fold.whole.is_set():
+                return state
+            await fold.whole.wait()
+
     async def state_at(self, moment: str, profile: Profile) -> PastState:
         """Return the state of a worker of this release at a moment (see `order.ends_at`).
 

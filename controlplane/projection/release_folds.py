@@ -58,6 +58,9 @@ class ReleaseFold:
         self.subscriptions: list[Subscription] = []
         self.pins = 0
         """Number of callers that pin this fold against eviction."""
+        self.whole = asyncio.Event()
+        """Set, except while a group of entries is folded in slices."""
+        self.whole.set()
         self._fold = fold
         self._state: ClusterState | None = None
 
@@ -91,14 +94,18 @@ class ReleaseFold:
         # `state()` also caches this state, and readers get it meanwhile. A snapshot that is made
         # while a thread changes the fold would show a half-folded entry.
         before = self.state()
-        async for entry in sliced(entries):
-            await self._fold_entry(entry)
-            if self.subscriptions:
-                after = self._fold.snapshot()
-                for subscription in [*self.subscriptions]:
-                    await subscription.listener(entry, before, after)
-                before = after
-        self.apply((), ends)
+        self.whole.clear()
+        try:
+            async for entry in sliced(entries):
+                await self._fold_entry(entry)
+                if self.subscriptions:
+                    after = self._fold.snapshot()
+                    for subscription in [*self.subscriptions]:
+                        await subscription.listener(entry, before, after)
+                    before = after
+            self.apply((), ends)
+        finally:
+            self.whole.set()
 
     async def catch_up(self, batches: Sequence[Batch]) -> None:
         """Fold batches in the one order, as a load does; the fold must not be published yet."""

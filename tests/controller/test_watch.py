@@ -107,3 +107,31 @@ async def test_a_watcher_that_missed_nothing_reads_nothing() -> None:
         assert (await change).change.connector == "users"
         await watcher.aclose()
     await log.close()
+
+
+async def test_a_watcher_that_joins_within_a_group_misses_nothing() -> None:
+    """A watch that begins while records are folded together reports all of them."""
+    log, kip = MemoryLog(), Profile.of("kip")
+    await log.create_topic(CONFIG, 1)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(*_: object) -> None:
+        begun.set()
+        await go_on.wait()
+
+    async with Follower(log) as follower, asyncio.timeout(PATIENCE_S):
+        feed, names = ChangeFeed(follower, log, kip), ["a", "b", "c"]
+        await follower.state(kip)
+        with follower.subscribed(kip, wait, begun.clear):
+            await log.append([configured(name) for name in names])
+            await begun.wait()
+            watcher = feed.changes()
+            change = asyncio.ensure_future(anext(watcher))
+            await asyncio.sleep(0)
+            go_on.set()
+            connectors = [(await change).change.connector]
+            while connectors[-1] != "c":
+                connectors.append((await anext(watcher)).change.connector)
+            assert list(dict.fromkeys(connectors)) == names
+        await watcher.aclose()
+    await log.close()
