@@ -1,7 +1,7 @@
 """Set of topics that a follower reads, and detection of new ones."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -49,25 +49,36 @@ class FollowedTopics:
         extra_ends = await self._log.ends(self._requested & (await self._log.topics()).keys())
         return ends | {topic: list(parts) for topic, parts in extra_ends.items()}
 
-    async def until_others(self, followed: Sequence[str]) -> None:
-        """Wait until a topic outside of `followed` must be followed.
+    def lost(self, existing: Mapping[str, int]) -> set[str]:
+        """Return followed topics, besides Connect's own, that the log lacks: deleted ones."""
+        connect_topics = msgspec.structs.astuple(self._topics)
+        return self._folds.positions.ends.keys() - existing.keys() - {*connect_topics}
 
-        Offsets topics of connectors are polled; a requested topic ends the wait at once. A
-        requested topic that the log lacks is polled too: a replaced log may have lost it.
+    async def until_others(self, followed: Iterable[str], partitions: Mapping[str, int]) -> None:
+        """Wait until a topic outside of `followed` must be followed, or a followed one has changed.
+
+        `partitions`: numbers of partitions before the tail began; a tail reads no later partitions.
+        Additional partitions, deleted topics and offsets topics of connectors are polled; a
+        requested topic ends the wait at once. A requested topic that the log lacks is polled too: a
+        replaced log may have lost it.
         """
-        previous = None
+        previous, followed = None, {*followed}
         while True:
             count = self._requests.count  # before the check, so that no later request is missed
-            missing = self._requested - {*followed}
+            missing = self._requested - followed
             if missing and missing & (await self._log.topics()).keys():
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_ms / 1_000):
                     await self._requests.wait_for_change(count)
-            existing = frozenset(await self._log.topics())
+            now = await self._log.topics()
+            grown = any(now.get(topic, 0) > partitions.get(topic, 0) for topic in followed)
+            if grown or self.lost(now):
+                return
             # The set can change only with a new config record or a new topic in the log.
+            existing = frozenset(now)
             current = self._folds.positions.ends[self._topics.config], existing
-            if current != previous and not await self._read_by_any(existing) <= {*followed}:
+            if current != previous and not await self._read_by_any(existing) <= followed:
                 return
             previous = current
 

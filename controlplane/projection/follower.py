@@ -306,13 +306,16 @@ class LogTail:
         return backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
 
     async def _follow(self) -> None:
-        """Follow the log until the set of topics changes.
+        """Follow the log until the set of topics or partitions changes.
 
         Raises:
             LogError: the log cannot be read.
         """
+        partitions = await self._log.topics()
         ends = await self._topics.ends()
         await self._folds.start_over_if_cut(ends)
+        if lost := self._topics.lost(partitions):
+            await self._folds.forget(lost)
         self._positions.add(ends)
         self._recover()
         topics = sorted(self._positions.ends)
@@ -320,7 +323,7 @@ class LogTail:
         tasks = [
             self._collect(topics, pending),
             self._fold(pending),
-            self._topics.until_others(topics),
+            self._topics.until_others(topics, partitions),
         ]
         if isinstance(self._log, HasInterruptions):
             tasks.append(self._notice_interruptions(self._log))

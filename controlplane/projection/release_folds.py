@@ -4,7 +4,7 @@ Listeners receive each entry. Callers wait until the positions have reached a re
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -69,9 +69,13 @@ class ReleaseFold:
         """Release of the fold."""
         return self._fold.profile
 
+    def replace(self, fold: Fold) -> None:
+        """Continue with another fold of the same log; keep the subscriptions."""
+        self._fold, self._state = fold, None
+
     def start_over(self, fold: Fold) -> None:
         """Continue with the fold of another log; end the subscriptions."""
-        self._fold, self._state = fold, None
+        self.replace(fold)
         ended, self.subscriptions = self.subscriptions, []
         for subscription in ended:
             subscription.broken_off()
@@ -184,6 +188,13 @@ class ReadPositions:
         self._first_ends.clear()
         self._move()
 
+    def drop(self, topics: Iterable[str]) -> None:
+        """Remove topics that are no longer read."""
+        for topic in topics:
+            del self._ends[topic]
+            self._first_ends.pop(topic, None)
+        self._move()
+
     def advance(self, ends: Mapping[TopicPartition, int]) -> None:
         """Move partitions forward to these ends."""
         for (topic, partition), end in ends.items():
@@ -262,7 +273,7 @@ class ReleaseFolds:
         self.positions = ReadPositions()
         self._load = load
         self._log_replaced = log_replaced
-        """Called when the log was replaced."""
+        """Called when the log was replaced, or has lost topics."""
         self._recent: LruCache[str, ReleaseFold] = LruCache(folds_kept)
         self._pinned: dict[str, ReleaseFold] = {}
         self.observers: list[FoldObserver] = []
@@ -347,21 +358,47 @@ class ReleaseFolds:
         async with self._lock:
             if not self.positions.exceeds(ends):
                 return
-            loaded: dict[str, Fold] = {}
-            while unloaded := [
-                fold for release, fold in self._pinned.items() if release not in loaded
-            ]:  # others may be pinned during a load
-                profile = unloaded[0].profile
-                loaded[profile.release] = await self._load(profile, ends)
-            self._recent.clear()
-            self._missed = None  # a load that runs now has read the old log
+            loaded = await self._load_pinned(ends)
             for observer in self.observers:
                 observer.broken_off()
             for release, fold in self._pinned.items():
                 fold.start_over(loaded[release])
-                self._recent.put(release, fold)
-            self._log_replaced()
+            self._drop_others()
             self.positions.replace(ends)
+
+    async def forget(self, topics: Collection[str]) -> None:
+        """Drop all folds, and load the pinned ones again without these topics: they were deleted.
+
+        The positions in other topics stay, so subscriptions and observers go on.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        async with self._lock:
+            ends = self.positions.ends
+            loaded = await self._load_pinned({at: ends[at] for at in ends if at not in topics})
+            for release, fold in self._pinned.items():
+                fold.replace(loaded[release])
+            self._drop_others()
+            self.positions.drop(topics)
+
+    async def _load_pinned(self, ends: Ends) -> dict[str, Fold]:
+        """Load the folds of all pinned releases from the log, up to these ends."""
+        loaded: dict[str, Fold] = {}
+        while unloaded := [
+            fold for release, fold in self._pinned.items() if release not in loaded
+        ]:  # others may be pinned during a load
+            profile = unloaded[0].profile
+            loaded[profile.release] = await self._load(profile, ends)
+        return loaded
+
+    def _drop_others(self) -> None:
+        """Drop the folds that are not pinned, and what else was read from the log."""
+        self._recent.clear()
+        self._missed = None  # a load that runs now has read the old log
+        for release, fold in self._pinned.items():
+            self._recent.put(release, fold)
+        self._log_replaced()
 
     @contextmanager
     def pinned(self, profile: Profile) -> Iterator[ReleaseFold]:

@@ -164,6 +164,32 @@ async def test_topics_of_connectors_are_followed(log: MemoryLog) -> None:
         }
 
 
+class FixedTailLog(MemoryLog):
+    """A log whose tails, like Kafka's, read only the partitions that existed at their start."""
+
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Tail the present partitions."""
+        names, partitions = list(topics), await self.topics()
+        async for batch in super().tail(names, start):
+            if batch.partition < partitions[batch.topic]:
+                yield batch
+
+
+async def test_added_partitions_are_followed() -> None:
+    """The follower reads partitions that a followed topic gets later."""
+    log = FixedTailLog()
+    for topic in PARTITIONS:
+        await log.create_topic(topic, 1)
+    async with Follower(log, limits=QUICK) as follower, asyncio.timeout(PATIENCE_S):
+        await follower.state(KIP)
+        await asyncio.sleep(0.01)
+        await log.add_partitions("connect-offsets", 3)
+        key, value = '["orders",{"file":"a"}]', '{"position":1}'
+        added = await log.append([record("connect-offsets", key, value, partition=2)])
+        await follower.wait_for_records(added)
+        assert key.encode() in (await follower.state(KIP)).offsets["connect-offsets"].values
+
+
 async def test_appends_of_another_process_are_followed(tmp_path: Path) -> None:
     """A follower of an embedded log sees what another process appends."""
     path = tmp_path / "connect.db"

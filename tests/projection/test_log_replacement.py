@@ -10,7 +10,7 @@ import pytest
 from controlplane.core import views
 from controlplane.core.entry import Batch
 from controlplane.core.order import Ends
-from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
@@ -144,6 +144,30 @@ async def test_a_lost_topic_causes_no_busy_loop(log: MemoryLog) -> None:
         assert cable.requests - before < 20
         await other.create_topic("own", 1)
         await until(lambda: "own" in follower.ends)
+    await other.close()
+
+
+async def test_a_deleted_topic_is_forgotten(log: MemoryLog) -> None:
+    """A requested topic that is deleted is no longer read; watches of the others go on."""
+    cable, notices, other = Cable(log), FollowerNotices(), await empty_log()
+    await log.create_topic("own", 1)
+    await log.append([Record("own", 0, 1_000, b'["orders",{"page":1}]', b'{"row":1}')])
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
+        await follower.state(KIP)
+        await follower.follow(["own"])
+        assert "own" in (await follower.state(KIP)).offsets
+        watching = ChangeFeed(follower, cable, KIP).changes()
+        change = asyncio.ensure_future(anext(watching))
+        await asyncio.sleep(0)
+        with follower.observed(lambda _: None, lambda: notices.events.append("broken off")):
+            cable.log = other
+            await until(lambda: "own" not in follower.ends)
+            await follower.wait_for_records(await other.append([connector("late", name="late")]))
+        state = await follower.state(KIP)
+        assert (views.connectors(state), "own" in state.offsets) == (["late"], False)
+        assert (await change).change.connector == "late"
+        await watching.aclose()
+    assert notices.events == []
     await other.close()
 
 
