@@ -317,17 +317,14 @@ class LogTail:
         if lost := self._topics.lost(partitions):
             await self._folds.forget(lost)
         self._positions.add(ends)
-        self._recover()
         topics = sorted(self._positions.ends)
         pending: asyncio.Queue[Batch] = asyncio.Queue(self._limits.batches_pending)
-        tasks = [
+        await first_of(
             self._collect(topics, pending),
             self._fold(pending),
             self._topics.until_others(topics, partitions),
-        ]
-        if isinstance(self._log, HasInterruptions):
-            tasks.append(self._notice_interruptions(self._log))
-        await first_of(*tasks)
+            self._notice_interruptions(),
+        )
 
     async def _collect(self, topics: Iterable[str], pending: asyncio.Queue[Batch]) -> None:
         """Queue batches as they arrive; wait while the queue is full."""
@@ -347,14 +344,17 @@ class LogTail:
                 batches.append(pending.get_nowait())
             await self._folds.fold(batches)
 
-    async def _notice_interruptions(self, log: HasInterruptions) -> None:
+    async def _notice_interruptions(self) -> None:
         """Report that the tail is interrupted or goes on again: the tail itself raises no error.
 
-        This polls a local flag, because a request could hang during an outage.
+        This polls a local flag, because a request could hang during an outage. A tail that fails at
+        once, at each attempt, never goes on: its failure stays, and is reported once.
         """
+        log = self._log
         while True:
             await asyncio.sleep(self._limits.interruption_poll_ms / 1_000)
-            if (failure := log.interruption) is None:
+            failure = log.interruption if isinstance(log, HasInterruptions) else None
+            if failure is None:
                 self._recover()
             else:
                 self._fail(failure)

@@ -171,6 +171,31 @@ async def test_a_deleted_topic_is_forgotten(log: MemoryLog) -> None:
     await other.close()
 
 
+async def test_a_missing_status_topic_is_reported_once(log: MemoryLog) -> None:
+    """A failure at each attempt is reported once, and its end once."""
+    cable, notices, other = CountingCable(log), FollowerNotices(), MemoryLog()
+    await other.create_topic("connect-configs", 1)
+    slow = msgspec.structs.replace(QUICK, interruption_poll_ms=500)
+    async with Follower(cable, limits=slow, notices=notices) as follower:
+        cable.cut.set()
+        await log.append([connector("unread")])  # the tail notices the outage
+        await until(lambda: follower.failure is not None)
+        cable.log = other
+        cable.cut.clear()
+        await until(lambda: "connect-offsets" in str(follower.failure))
+        attempts = cable.requests
+        await until(lambda: cable.requests > attempts + 10)
+        for topic, partitions in PARTITIONS.items():
+            await other.create_topic(topic, partitions)
+        await notices.back.wait()
+    assert [event.partition(":")[0] for event in notices.events] == [
+        "log_not_followed",
+        "log_not_followed",
+        "log_followed_again",
+    ]
+    await other.close()
+
+
 async def test_a_pinned_release_always_has_a_state(log: MemoryLog) -> None:
     """A pinned release keeps its state until that of the other log is loaded; it stays pinned."""
     cable, notices, other = UnreadableCable(log), FollowerNotices(), await empty_log()
