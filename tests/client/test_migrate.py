@@ -206,6 +206,12 @@ async def _foreign_copy(source: Api, target: Api) -> None:
     await target.send("POST", "/connectors", body)
 
 
+async def _equal_copy(source: Api, target: Api) -> None:
+    """Another client creates a connector of this name and config."""
+    del source
+    await target.send("POST", "/connectors", {"name": "orders", "config": SOURCE})
+
+
 async def _resumed(source: Api, target: Api) -> None:
     del target
     await source.send("PUT", "/connectors/orders/resume")
@@ -226,6 +232,7 @@ async def _copy_gone(source: Api, target: Api) -> None:
     ("gap", "change", "words"),
     [
         ("before create", _foreign_copy, "has a connector orders with another config"),
+        ("before create", _equal_copy, "another client has created orders at sqlite://"),
         ("before verify", _resumed, "orders is no longer stopped at sqlite://"),
         ("before verify", _offsets_moved, "the offsets of orders differ at sqlite://"),
         ("before verify", _copy_gone, "orders has disappeared from sqlite://"),
@@ -253,6 +260,8 @@ def test_a_failed_step_undoes_the_migration(
     assert at_source[:2] == ("RUNNING", CONFIG)
     if change is _foreign_copy:
         assert at_target == ("RUNNING", {**CONFIG, "topic": "foreign"}, [])
+    elif change is _equal_copy:
+        assert at_target == ("RUNNING", CONFIG, [])
     else:
         assert at_target is None
     assert moving.journal.read() is None

@@ -205,12 +205,19 @@ class MigrationRun:
                 )
 
     async def _create(self) -> Mapping[str, Any]:
-        """Create the copy, stopped. A copy that an interrupted creation has left is taken over."""
+        """Create the copy, stopped. A copy that an interrupted creation has left is taken over.
+
+        Raises:
+            Declined: the target has another config under this name. Or it has this connector,
+                although no earlier run began to create it: it is another client's.
+        """
         name = self.migration.name
         if await summary(self._target, name) is not None:
-            if await has_same_config(self._target, self.migration):
+            if not await has_same_config(self._target, self.migration):
+                raise Declined(f"{self._target.name} has a connector {name} with another config")
+            if self._may_have_effect:  # an earlier run began this step
                 return {}
-            raise Declined(f"{self._target.name} has a connector {name} with another config")
+            raise Declined(f"another client has created {name} at {self._target.name} meanwhile")
         body: dict[str, Any] = {
             "name": name,
             "config": self.migration.config,
