@@ -97,7 +97,8 @@ class ConnectClient:
         self._workers = dict(workers)
         self._connections = dict(connections or {})
         self._limits = limits or ConnectSettings()
-        self._preferred = next(iter(self._workers))
+        self._ranking = list(self._workers)
+        """Workers in the order in which requests try them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,10 +161,14 @@ class ConnectClient:
         deadline = self._deadline()
         while True:
             failed: _NotExecuted | None = None
-            for name in self._order():
-                attempt = await self._attempt(name, request, may_lag)
+            for name in tuple(self._ranking):
+                try:
+                    attempt = await self._attempt(name, request, may_lag)
+                except (OutcomeUnknown, asyncio.CancelledError):
+                    self._rank(name, len(self._ranking))  # it may hang
+                    raise
                 if isinstance(attempt, WorkerAnswer):
-                    self._preferred = name
+                    self._rank(name, 0)
                     return attempt
                 failed = attempt if failed is None or attempt.answer is not None else failed
             assert failed is not None
@@ -182,9 +187,10 @@ class ConnectClient:
     def _is_over(self, deadline: float) -> bool:
         return asyncio.get_running_loop().time() + self._limits.retry_ms / 1_000 > deadline
 
-    def _order(self) -> list[str]:
-        """The workers; the one with the latest answer comes first."""
-        return sorted(self._workers, key=lambda name: name != self._preferred)
+    def _rank(self, name: str, index: int) -> None:
+        """Move a worker: the latest answer comes first, the latest attempt without one last."""
+        self._ranking.remove(name)
+        self._ranking.insert(index, name)
 
     async def _attempt(
         self,

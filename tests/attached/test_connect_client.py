@@ -17,6 +17,7 @@ from controlplane.attached.settings import ConnectSettings
 from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.plan import GroupOffsets
 from tests.client.client_calls import error
+from tests.patience import PATIENCE_S
 
 PAUSE = ConnectRequest("PUT", "/connectors/orders/pause")
 BRIEF = ConnectSettings(patience_ms=40, retry_ms=1)
@@ -136,6 +137,40 @@ async def test_a_change_without_an_answer_is_not_sent_again(
     with pytest.raises(OutcomeUnknown):
         await client_of(first, second).send(PAUSE)
     assert (len(first.requests), second.requests) == (1, [])
+
+
+async def test_a_silent_worker_is_tried_last(client_of: Callable[..., ConnectClient]) -> None:
+    """After a change without an answer, other workers get the next requests."""
+    silent, dead, alive = (
+        WorkerScript(httpx.ReadTimeout("late")),
+        WorkerScript(httpx.ConnectError("refused")),
+        WorkerScript(httpx.Response(202)),
+    )
+    client = client_of(silent, dead, alive)
+    with pytest.raises(OutcomeUnknown):
+        await client.send(PAUSE)
+    assert [(await client.send(PAUSE)).status for _ in range(2)] == [202, 202]
+    assert (len(silent.requests), len(dead.requests), len(alive.requests)) == (1, 1, 2)
+
+
+async def test_a_worker_that_delays_a_probe_is_tried_last(
+    client_of: Callable[..., ConnectClient],
+) -> None:
+    """A probe is given up early (`AttachedPlane.trouble`); the next one asks another worker."""
+    begun = asyncio.Event()
+
+    async def hanging(_: httpx.Request) -> httpx.Response:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError("never answered")
+
+    client = client_of(hanging, WorkerScript(httpx.Response(200)))
+    probe = asyncio.create_task(client.send(ConnectRequest("GET", "/")))
+    await begun.wait()
+    probe.cancel()
+    await asyncio.wait([probe])
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await client.send(ConnectRequest("GET", "/"))).status == 200
 
 
 GROUP = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
