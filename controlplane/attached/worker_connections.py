@@ -72,7 +72,7 @@ class WorkerConnections:
         """Send a request, and return the answer with its whole body.
 
         Raises:
-            httpx.TransportError: there is no answer; see the module.
+            httpx.RequestError: there is no readable answer; see the module.
         """
         timeout = self._client.timeout
         named = {name.encode(): value.encode() for name, value in headers.items()}
@@ -250,14 +250,17 @@ class _WorkerConnection(asyncio.Protocol):
             self.is_open = not parser.trailing_data[0]  # further bytes belong to no request
             parser.start_next_cycle()
             self.used_at = asyncio.get_running_loop().time()
+        headers, content = [*head.headers.raw_items()], b"".join(self._body)
+        try:
+            response = httpx.Response(head.status_code, headers=headers, content=content)
+        except httpx.DecodingError as failure:  # the body contradicts its `content-encoding`
+            self._fail(failure)
+            return
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
-            headers = [*head.headers.raw_items()]
-            answer.set_result(
-                httpx.Response(head.status_code, headers=headers, content=b"".join(self._body))
-            )
+            answer.set_result(response)
 
-    def _fail(self, failure: httpx.TransportError) -> None:
+    def _fail(self, failure: httpx.RequestError) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_exception(failure)

@@ -35,6 +35,7 @@ DONE = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
 HALF = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n["a"'
 CLOSE = b""
 """End of what a server sends: it closes the connection."""
+NOT_GZIP = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class RawServer:
@@ -229,6 +230,14 @@ async def test_a_change_whose_answer_is_lost_is_not_sent_again(pieces: list[byte
     async with silent.running() as url, steering(url) as client:
         with pytest.raises(NoWorkerAnswers, match="gave no answer"):
             await client.send(READ)
+
+
+async def test_a_body_that_contradicts_its_encoding_is_a_lost_answer() -> None:
+    """The caller learns it at once, before the time-out."""
+    limits = ConnectSettings(patience_ms=40, retry_ms=1, answer_timeout_ms=1_000 * PATIENCE_S)
+    async with RawServer([NOT_GZIP]).running() as url, steering(url, limits) as client:
+        with pytest.raises(OutcomeUnknown, match="while decompressing"):
+            await client.send(PAUSE)
 
 
 async def test_a_late_answer_answers_no_later_request() -> None:
