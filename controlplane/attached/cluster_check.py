@@ -14,6 +14,7 @@ from controlplane.attached.connect_client import (
     NoWorkerAnswers,
     OnSilence,
     WorkerInfo,
+    is_error_page,
 )
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.records import Properties
@@ -28,16 +29,23 @@ CONNECTORS_NAMED = 3
 
 _ACCESS = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
+_NO_WORKER = (
+    httpx.codes.BAD_GATEWAY,
+    httpx.codes.SERVICE_UNAVAILABLE,
+    httpx.codes.GATEWAY_TIMEOUT,
+)
+"""Statuses of a proxy whose worker does not run."""
+
 
 class IdentifiedCluster(NamedTuple):
-    """The workers that have answered, and the release of the cluster."""
+    """The workers that have identified themselves, and the release of the cluster."""
 
     workers: tuple[WorkerInfo, ...]
     profile: Profile
     """Release that the user names, or else the oldest release of a worker. Any worker may lead, and
     all workers can read the oldest one's records."""
     notes: tuple[str, ...] = ()
-    """Sentences about workers that differ, or that do not answer."""
+    """Sentences about workers that differ, that start, or that do not answer."""
 
     @property
     def cluster_id(self) -> str | None:
@@ -61,7 +69,14 @@ async def identify_cluster(
     notes = [f"{name} does not answer ({why})" for name, why in silent.items()]
     if not answers:
         raise NoWorkerAnswers(f"No worker answers: {'; '.join(notes)}: check --connect-url")
-    workers = tuple(_worker(name, answer) for name, answer in answers.items())
+    # A starting worker is tolerated like a stopped one, if another worker identifies the cluster.
+    ready = {name: answer for name, answer in answers.items() if not _may_start(answer)} or answers
+    notes += [
+        f"{name} is not ready ({short(reason_of(answer))})"
+        for name, answer in answers.items()
+        if name not in ready
+    ]
+    workers = tuple(_worker(name, answer) for name, answer in ready.items())
     ids = {worker.cluster_id for worker in workers}
     if len(ids) > 1:
         shown = ", ".join(f"{worker.url}: {worker.cluster_id}" for worker in workers)
@@ -85,6 +100,11 @@ async def identify_cluster(
     if resolved.warning is not None:
         notes.append(resolved.warning)
     return IdentifiedCluster(workers, resolved.profile, tuple(notes))
+
+
+def _may_start(answer: httpx.Response) -> bool:
+    """True for the 404 page of a starting worker, and for a proxy without its worker."""
+    return is_error_page(answer) or answer.status_code in _NO_WORKER
 
 
 def _worker(name: str, answer: httpx.Response) -> WorkerInfo:

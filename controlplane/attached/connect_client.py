@@ -208,7 +208,7 @@ class ConnectClient:
             answer = await self._exchanged(name, request)
             # A 404 page may mean that the worker starts. Once `GET /` works, it has started:
             # send again, and accept a second page as the answer.
-            if _is_error_page(answer) and await self.get_from(name, "/") is not None:
+            if is_error_page(answer) and await self.get_from(name, "/") is not None:
                 is_started = True
                 answer = await self._exchanged(name, request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
@@ -222,7 +222,7 @@ class ConnectClient:
         parsed_answer = _answer_of(answer)
         if request.changes and _is_lost(answer):
             raise OutcomeUnknown(f"{name}: {reason_of(answer)}")
-        is_final = is_started and _is_error_page(answer)
+        is_final = is_started and is_error_page(answer)
         if not is_final and (is_temporary(answer) or _is_not_ready(answer)):
             return _NotExecuted(f"{name}: {reason_of(answer)}", parsed_answer)
         if may_lag is not None and may_lag(parsed_answer):
@@ -299,12 +299,12 @@ def _is_not_ready(answer: httpx.Response) -> bool:
     It answers 404 with a page, or 500 with `_SHUTTING_DOWN` or `_REFUSED_FORWARD`.
     """
     if not answer.is_server_error:
-        return _is_error_page(answer)
+        return is_error_page(answer)
     reason = reason_of(answer)
     return reason == _SHUTTING_DOWN or all(words in reason for words in _REFUSED_FORWARD)
 
 
-def _is_error_page(answer: httpx.Response) -> bool:
+def is_error_page(answer: httpx.Response) -> bool:
     """True for 404 with a page of the worker's server.
 
     A worker answers so before its REST API is set up, and later to an endpoint that its release

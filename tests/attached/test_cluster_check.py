@@ -51,6 +51,23 @@ async def test_the_oldest_release_applies_during_a_rolling_upgrade() -> None:
     )
 
 
+PAGE = httpx.Response(404, html="<html>Error 404 Not Found</html>")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(PAGE, "HTTP 404 Not Found"), (httpx.Response(503, text="no backend"), "no backend")],
+    ids=["page", "proxy"],
+)
+async def test_a_starting_worker_is_tolerated(answer: httpx.Response, reason: str) -> None:
+    """Another worker identifies the cluster; the notice names the one that starts."""
+    cluster = await identify_cluster(client({"http://w1": answer, "http://w2": root("3.9.1")}))
+    assert [worker.url for worker in cluster.workers] == ["http://w2"]
+    assert cluster.notes == (f"http://w1 is not ready ({reason})",)
+    with pytest.raises(LogNotUsable, match="http://w1 answers, but is no Kafka Connect"):
+        await identify_cluster(client({"http://w1": answer, "http://w2": None}))
+
+
 async def test_a_named_release_wins() -> None:
     """`--release` wins over the release of the workers."""
     cluster = await identify_cluster(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
