@@ -257,6 +257,9 @@ class Controller:
 
         Planning calls the plugins' hooks, as Kafka does before it writes. A hook may change another
         system. With `believe_hooks`, hooks that run code of plugins are assumed to agree instead.
+
+        Raises:
+            Closed: also if the controller closes while a hook hangs.
         """
         self._check_open()
         state = await self._state_for(command, profile)
@@ -329,7 +332,7 @@ class Controller:
         self._closed = True
         for job in self._running.values():
             job.abandon()
-        self._decider.close()
+        self._decider.close(Closed("Worker is shutting down"))
         try:
             await self._wait_for_commands()
         finally:

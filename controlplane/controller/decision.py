@@ -74,9 +74,12 @@ class Decider:
         values = outside if isinstance(outside, HasConfigValues) else None
         self._hook_calls = HookCalls(hook_timeout_ms, values)
 
-    def close(self) -> None:
-        """Give running hooks a short time; then cancel the decisions that wait for them."""
-        self._hook_calls.close()
+    def close(self, closed: Exception | None = None) -> None:
+        """Give running hooks a short time; then end the decisions that wait for them.
+
+        Their callers get `closed`. None: they are cancelled.
+        """
+        self._hook_calls.close(closed)
 
     async def decided(
         self,

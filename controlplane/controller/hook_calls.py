@@ -35,9 +35,15 @@ class HookCalls:
         self._timeout_s = timeout_ms / 1_000
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calls: set[asyncio.Task[HookOutcome]] = set()
+        self._closed: Exception | None = None
+        """Error of decisions that wait too long after `close`."""
 
     async def outcome(self, hook: Hook, question: AskHook) -> HookOutcome:
-        """Call a hook; return what it did, or a failure if it does not return in time."""
+        """Call a hook; return what it did, or a failure if it does not return in time.
+
+        Raises:
+            Exception: the one given to `close`, if the hook does not return within `CLOSE_S`.
+        """
         call = asyncio.create_task(self._called(hook, question))
         self._calls.add(call)
         try:
@@ -48,11 +54,21 @@ class HookCalls:
                 f"alter_offsets of connector {question.connector} has not returned in "
                 f"{self._timeout_s:g} s, so no offset is changed here"
             )
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            assert caller is not None
+            if self._closed is None or caller.cancelling():
+                raise
+            raise self._closed from None  # only the call was cancelled, by `_cancel`
         finally:
             self._calls.discard(call)
 
-    def close(self) -> None:
-        """Cancel the decisions that still wait after `CLOSE_S`; they have written nothing."""
+    def close(self, closed: Exception | None = None) -> None:
+        """End the decisions that still wait after `CLOSE_S`; they have written nothing.
+
+        Their callers get `closed`. None: they are cancelled.
+        """
+        self._closed = closed
         if self._calls:
             asyncio.get_running_loop().call_later(CLOSE_S, self._cancel)
 

@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.controller import CommandLimits
 from controlplane.controller import hook_calls as calls
+from controlplane.controller.controller import Closed
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -116,6 +117,32 @@ async def test_a_closing_plane_does_not_wait_for_a_hook(monkeypatch: pytest.Monk
     with pytest.raises(LogUnavailable, match="Worker is shutting down"):
         await altering
     assert await entries_in(log, "connect-offsets") == before
+
+
+async def test_a_closing_plane_refuses_a_dry_run_that_waits_for_a_hook(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The dry run ends with the error of a closed plane; its task was not cancelled."""
+    monkeypatch.setattr(calls, "CLOSE_S", 0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
+            await create(plane, "orders", "hang")
+            planning = asyncio.create_task(plane.plan(AlterOffsets("orders", CHANGE)))
+            await asyncio.to_thread(entered.wait)
+        with pytest.raises(Closed, match="Worker is shutting down"):
+            await planning
+
+
+async def test_a_cancelled_dry_run_stays_cancelled() -> None:
+    """A caller that leaves a dry run is cancelled, also while the plane closes."""
+    async with asyncio.timeout(PATIENCE_S):
+        async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
+            await create(plane, "orders", "hang")
+            planning = asyncio.create_task(plane.plan(AlterOffsets("orders", CHANGE)))
+            await asyncio.to_thread(entered.wait)
+        planning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await planning
 
 
 ENDING = """
