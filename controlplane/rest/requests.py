@@ -119,8 +119,9 @@ def _decoded(part: str) -> str:
     return unquote(_ENCODED_SURROGATE.sub("%EF%BF%BD", part))
 
 
-_ZONE = re.compile(r"(T[^ ]+) (\d\d:?\d\d)$")
-"""Time whose zone lost its plus sign: in a URL, `+` means a space."""
+_ZONE = re.compile(r"(T[^ T]++) (\d\d:?\d\d)$")
+"""Time whose zone lost its plus sign: in a URL, `+` means a space. A second T would start a new
+time, so no text causes backtracking."""
 
 
 def with_zone(moment: str) -> str:

@@ -32,6 +32,11 @@ READS = {
         "from controlplane.rest.requests import _ACCEPTED as pattern;"
         "assert pattern.fullmatch('a/b' + ';c= ' * 1_900 + '=;!') is None"
     ),
+    "a moment with many letters T": (
+        "from controlplane.rest.requests import with_zone;"
+        "assert with_zone('T' * 1_000_000) == 'T' * 1_000_000;"
+        "assert with_zone('T' * 9 + '12:00 01:00') == 'T' * 9 + '12:00+01:00'"
+    ),
     "an unclosed reference in the value of a secret": (
         "from controlplane.core.text.redaction import redacted_text as hide;"
         "assert ':' not in hide('password=${' + ':' * 250_000)[10:]"
