@@ -19,7 +19,7 @@ import msgspec
 from controlplane.core.moments import UnknownMoment, is_vector, read_vector
 from controlplane.core.order import Ends
 from controlplane.core.text.record_text import document, reference
-from controlplane.core.text.value_text import json_value, plain
+from controlplane.core.text.value_text import item, json_value, plain
 from controlplane.logs.log import LogError
 from controlplane.projection.change_feed import ChangeEvent, TooManyReleases, TooSlow
 from controlplane.rest.errors import EVENTS, OK, Answer, InvalidParameter, NotReady
@@ -144,7 +144,7 @@ def _document(event: ChangeEvent, *, record: bool) -> dict[str, Any]:
     return {
         "connector": change.connector,
         "aspect": change.aspect.value,
-        "item": change.item,
+        "item": item(change.aspect, change.item),
         "before": before,
         "after": after,
         "record": document(event.entry) if whole else reference(event.entry),

@@ -205,6 +205,22 @@ async def test_secrets_are_hidden() -> None:
         assert "s3cret" not in json.dumps(event)
 
 
+async def test_secrets_in_a_source_partition_are_hidden() -> None:
+    """An event hides secrets of the source partition, as `/diff` does."""
+    partition = {"db.password": "hunter3", "url": "https://bob:hunter2@host/x"}
+    offset = {"partition": partition, "offset": {"position": 7}}
+    async with orders_plane() as (plane, client):
+        await client.put("/connectors/orders/stop")
+        async with watching(plane.app) as blocks:
+            answer = await client.patch("/connectors/orders/offsets", json={"offsets": [offset]})
+            assert answer.status_code == 200
+            block = await blocks.get()
+        assert read(block)["data"]["item"] == (
+            '{"db.password":[hidden],"url":"https://bob:[hidden]@host/x"}'
+        )
+        assert "hunter" not in block
+
+
 async def test_an_invalid_last_event_id_is_refused() -> None:
     """An id is a vector of ends."""
     async with orders_plane() as (_, client):
