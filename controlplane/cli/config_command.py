@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from controlplane.core.text.redaction import redacted_value
+from controlplane.core.text.redaction import HIDDEN, redacted_value, replaced
 from controlplane.settings import Configuration, EffectiveValue, ValueSource, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.errors import SettingsError
@@ -112,13 +112,13 @@ def _report(configuration: Configuration) -> ConfigReport:
 
 def _row(setting: EffectiveValue) -> SettingRow:
     """Row of a setting. A secret is hidden, unless it is written as a reference (`${file:…}`)."""
-    is_secret = isinstance(setting.value, Secret)
-    value = setting.text if is_secret else setting.value
-    if isinstance(value, tuple):
-        value = list(value)
-    # auth.password.file looks like a secret's key, but its value is only a path.
-    key = setting.key if is_secret else ""
-    return SettingRow(setting.key, redacted_value(key, value), setting.source, setting.idle or None)
+    value = setting.value
+    if isinstance(value, Secret):
+        shown = replaced(setting.text, lambda _: HIDDEN)
+    else:
+        # auth.password.file looks like a secret's key, but its value is only a path.
+        shown = redacted_value("", list(value) if isinstance(value, tuple) else value)
+    return SettingRow(setting.key, shown, setting.source, setting.idle or None)
 
 
 def _check(configuration: Configuration) -> None:

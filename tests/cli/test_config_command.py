@@ -162,6 +162,15 @@ def test_secrets_are_hidden(worker: Path, how: list[str]) -> None:
     assert "${env:HUNTER}" in result.out
 
 
+@pytest.mark.parametrize("how", [[], ["-o", "json"]])
+def test_a_secret_is_hidden_whatever_its_key(how: list[str]) -> None:
+    """The login `connect.user` has a password, though its key names none."""
+    result = show("--override", "connect.user=bob:hunter4", *how)
+    assert result.code == 0
+    assert "hunter" not in result.out + result.err
+    assert "[hidden]" in result.out
+
+
 def test_unknown_keys_are_warned_of(worker: Path) -> None:
     """Every command that reads the file warns, and suggests a similar key."""
     with worker.open("a", encoding="ascii") as file:
