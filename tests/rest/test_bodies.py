@@ -1,6 +1,7 @@
 """Request bodies: the command that they describe, and the errors of each release."""
 
 import base64
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import harness, release_path
 from tests.patience import PATIENCE_S
 from tests.rest.jackson.corpus import BAD_CHARACTERS, BODIES, INTEGERS, LIMITS
+from tests.rest.plane import orders_plane
 
 READERS: dict[str, Callable[[bytes | None, Profile], Any]] = {
     "create": bodies.create,
@@ -239,6 +241,31 @@ def test_a_number_in_an_offset_is_bounded_under_every_release() -> None:
     status, message = refusal(bodies.alteration, body, Profile.of("3.6"))
     assert status == 500
     assert message.startswith("Number value length (5000) exceeds the maximum allowed (1000, ")
+
+
+@pytest.mark.parametrize(("release", "expected"), [("3.6", 500), ("4.1", 500), (KIP, 400)])
+@pytest.mark.parametrize("levels", [251, 900, 100_000])
+def test_a_deep_value_in_an_offset_is_refused(levels: int, release: str, expected: int) -> None:
+    """A value is refused before its levels exceed Python's stack."""
+    for body in (
+        '{"offsets":[{"partition":{"a":' + "[" * levels + "]" * levels + "}}]}",
+        '{"offsets":[{"partition":{"a":1},"offset":{"b":' + '{"c":' * levels,
+    ):
+        status, message = refusal(bodies.alteration, body.encode(), Profile.of(release))
+        assert (status, "more than 250 levels" in message) == (expected, True)
+
+
+async def test_a_list_in_an_offset_is_refused_as_such() -> None:
+    """A value of few enough levels reaches the decision, which refuses every list."""
+    deepest = json.loads("[" * 250 + "]" * 250)
+    offset = {"partition": {"filename": deepest}, "offset": {"position": 1}}
+    async with orders_plane() as (_, client):
+        await client.put("/connectors/orders/stop")
+        answer = await client.patch("/connectors/orders/offsets", json={"offsets": [offset]})
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        "Offsets may only contain primitive types as values, but field filename contains ARRAY",
+    )
 
 
 @given(body=st.binary() | st.text().map(str.encode), kind=st.sampled_from(sorted(READERS)))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from controlplane.core.java.jackson import value_of
-from controlplane.core.java.jackson_tokens import DEPTH, Token, TokenKind
+from controlplane.core.java.jackson_tokens import Token, TokenKind
 from controlplane.core.java.java_library import fits
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.bodies.body_errors import ENTITIES, Fault, Link
@@ -69,7 +69,12 @@ def text(reader: BodyReader, token: Token) -> str | None:
     return reader.tokens.text_of(token)
 
 
-def anything(reader: BodyReader, token: Token, deepest: int = DEPTH.maximum) -> Any:
+LEVELS_MAX = 250
+"""Limit of the levels of a value in an offset. Connect refuses every list and map there, but only
+after further checks. A command as deep as a body could be would exceed Python's stack."""
+
+
+def anything(reader: BodyReader, token: Token, deepest: int = LEVELS_MAX) -> Any:
     """Read any value of at most `deepest` levels."""
 
     def number(token: Token) -> int | float:
@@ -78,7 +83,7 @@ def anything(reader: BodyReader, token: Token, deepest: int = DEPTH.maximum) -> 
 
     def check_depth(depth: int) -> None:
         if depth > deepest:
-            reader.tokens.exceeded(DEPTH, depth)
+            raise Fault(f"A value in an offset has more than {deepest} levels", None, syntax=True)
 
     return value_of(reader.tokens, token, number, check_depth)
 
