@@ -3,6 +3,7 @@
 All layers of the application share the request that the first of them has read.
 """
 
+import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -168,11 +169,26 @@ PIECE_BYTES = 1 << 18
 def response(answer: Answer, method: str) -> Response:
     """Return the response for an answer; a `HEAD` request gets no body."""
     if answer.stream is not None and method != "HEAD":
-        return StreamingResponse(answer.stream, answer.status, _headers(answer))
+        return _Stream(answer.stream, answer.status, _headers(answer))
     sent = _InPieces(_body(answer), answer.status, _headers(answer), media_type=None)
     if method == "HEAD":
         sent.body = b""  # the length header is set by now
     return sent
+
+
+class _Stream(StreamingResponse):
+    """Sends a stream until it ends or the client has left; it reads no body of the request."""
+
+    async def listen_for_disconnect(self, receive: Receive) -> None:
+        """Return once the client has left.
+
+        A body may break a limit before the answer has begun. Later receipts are not limited.
+        """
+        while True:
+            try:
+                return await super().listen_for_disconnect(receive)
+            except RestError:
+                await asyncio.sleep(0)
 
 
 class _InPieces(Response):

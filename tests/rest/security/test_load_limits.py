@@ -1,6 +1,7 @@
 """Limits for heads, bodies, slow bodies and simultaneous requests."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from controlplane.core.commands import CreateConnector
 from controlplane.core.releases.profiles import Profile
 from controlplane.plane import ControlPlane
 from controlplane.rest.http.limits import HttpLimits
@@ -16,6 +18,7 @@ from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.middleware import Protection
 from tests.patience import PATIENCE_S
+from tests.rest.plane import ORDERS
 from tests.rest.security.guarded_app import guarded
 
 LIMITS = HttpLimits(body_max_bytes=100, head_max_bytes=500, body_patience_ms=20, requests_max=2)
@@ -97,6 +100,32 @@ async def test_an_unread_body_breaks_no_limit(client: httpx.AsyncClient) -> None
     """A GET is answered although its body is above the limit: nothing reads the body."""
     answer = await client.request("GET", "/connectors", content=b" " * 200, headers=JSON)
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body_head",
+    [
+        b"content-length: 5",
+        b"content-length: 1000000",
+        b"content-length: 1000000\r\nexpect: 100-continue",
+    ],
+)
+async def test_a_missing_body_ends_no_watch(
+    body_head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A watch goes on although the announced body breaks a limit of size or time."""
+    listening = listen("127.0.0.1", 0)
+    async with ControlPlane.open("memory:") as plane:
+        app = LoadLimiter(plane.app, LIMITS, Profile.of("kip"))
+        async with serving(app, listening), asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(b"GET /watch HTTP/1.1\r\nhost: localhost\r\n" + body_head + b"\r\n\r\n")
+            await reader.readuntil(b": watching\n")
+            await asyncio.sleep(5 * LIMITS.body_patience_ms / 1_000)
+            await plane.execute(CreateConnector("orders", ORDERS))
+            await reader.readuntil(b'"connector": "orders"')
+            writer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
