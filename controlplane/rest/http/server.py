@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from controlplane.observe import Logger
 from controlplane.rest.errors import ShuttingDown
@@ -26,6 +27,9 @@ head ends the connection."""
 
 CONNECTIONS_WAITING = 2_048
 """Backlog of the listening socket."""
+
+CANCELLED_WITHIN_S = 1.0
+"""Maximum seconds that the shutdown waits for the end of cancelled requests."""
 
 _OUT_OF_FILES = "socket.accept() out of system resource"
 """Message of asyncio when a connection cannot be accepted. asyncio retries after a second."""
@@ -94,6 +98,18 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(CONNECTIONS_WAITING)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Cancel what exceeds the timeout, and cut off clients that do not read their answer.
+
+        The end of a cancelled answer cannot be sent to such a client.
+        """
+        await super().shutdown(sockets)
+        for connection in self.server_state.connections.copy():
+            if isinstance(connection, H11Protocol) and connection.flow.write_paused:
+                connection.transport.abort()
+        if self.server_state.tasks:
+            await asyncio.wait(self.server_state.tasks.copy(), timeout=CANCELLED_WITHIN_S)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -11,8 +11,10 @@ import pytest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from controlplane.rest.errors import Answer
 from controlplane.rest.http.connections import FILES_BESIDE, make_room
 from controlplane.rest.http.limits import HttpLimits
+from controlplane.rest.http.messages import response
 from controlplane.rest.http.server import listen, serving, url_of
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings import Configuration, SourcedValue, ValueSource
@@ -93,6 +95,24 @@ async def test_a_client_that_reads_nothing_is_cut_off() -> None:
         writer.write(GET)
         await cut_off.wait()
         writer.close()
+
+
+async def test_the_shutdown_cuts_off_a_client_that_reads_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A client that reads nothing neither blocks the shutdown nor causes a defect."""
+
+    async def much(scope: Scope, receive: Receive, send: Send) -> None:
+        await response(Answer(200, b"x" * 30_000_000), "GET")(scope, receive, send)
+
+    async with served(HttpLimits(shutdown_ms=1), app=much) as address:
+        reader, writer = await asyncio.open_connection(*address, limit=1_024)
+        writer.write(GET)
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert len(await until_the_end(reader)) < 30_000_000
+    writer.close()
+    assert not any(record.exc_info for record in caplog.records)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def until_the_end(reader: asyncio.StreamReader) -> bytes:
