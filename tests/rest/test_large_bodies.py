@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import signal
 import socket
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from controlplane.rest.bodies.body_processes import (
     PROCESSES_MAX,
     THREAD_BYTES,
     BodyProcesses,
+    _in_process,
     hand_over,
 )
 from controlplane.rest.bodies.fast_json import LargeBody, LargeBodyNotPlain
@@ -99,6 +102,12 @@ async def test_few_large_bodies_are_read_at_once() -> None:
     results = await asyncio.gather(*reading, return_exceptions=True)
     assert results[1:] == [len(body)] * (PROCESSES_MAX - 1)
     assert await processes.read(len, body) == len(body)
+
+
+async def test_a_killed_process_is_no_defect() -> None:
+    """If the system kills the process that reads a body, the client may try again."""
+    with pytest.raises(TooBusy, match="was killed by signal 9: try again"):
+        await _in_process(partial(signal.raise_signal, signal.SIGKILL))
 
 
 async def test_a_large_body_waits_for_a_process_that_does_not_read_yet() -> None:

@@ -56,7 +56,7 @@ class BodyProcesses:
 
         Raises:
             RestError: the body is refused.
-            TooBusy: too many bodies are being read.
+            TooBusy: too many bodies are being read, or the process was killed.
         """
         if body is None or len(body) <= INLINE_BYTES:
             return reading(body or b"")
@@ -75,7 +75,12 @@ class BodyProcesses:
 
 
 async def _in_process(work: Callable[[], T]) -> T:
-    """Run a job in another process and return its result; cancellation kills the process."""
+    """Run a job in another process and return its result; cancellation kills the process.
+
+    Raises:
+        RestError: the job has refused its body.
+        TooBusy: the process was killed, for example because memory is short.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -94,6 +99,9 @@ async def _in_process(work: Callable[[], T]) -> T:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if process.returncode is not None and process.returncode < 0:
+        signal_number = -process.returncode
+        raise TooBusy(f"The reader of the body was killed by signal {signal_number}: try again")
     result, refusal = pickle.loads(output)  # noqa: S301 - of our own process
     if refusal is not None:
         raise refusal
