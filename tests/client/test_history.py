@@ -282,6 +282,29 @@ async def test_watch_resumes_if_the_connection_breaks_before_a_change(
     ]
 
 
+async def test_watch_reconnects_while_the_server_restarts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A 502 or 503 ends `watch` only before its first connection."""
+    monkeypatch.setattr(watch_command, "PAUSE_S", 0)
+    change = b'id: {"connect-configs":[4]}\nevent: change\ndata: {"after": "PAUSED"}\n\n'
+    refusal = {"error_code": 503, "message": "Worker is shutting down"}
+    restarting = httpx.Response(502), httpx.Response(503, json=refusal)
+    events = {"content-type": "text/event-stream"}
+    worker = FakeWorker(
+        httpx.Response(200, headers=events, stream=BreakingStream()),
+        *restarting,
+        httpx.Response(200, headers=events, content=change),
+    )
+    async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
+        assert await anext(changes) == {"after": "PAUSED", "id": '{"connect-configs":[4]}'}
+    assert "Worker is shutting down: reconnecting" in capsys.readouterr().err
+    worker = FakeWorker(*restarting)
+    async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
+        with pytest.raises(Unavailable, match="502"):
+            await anext(changes)
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [

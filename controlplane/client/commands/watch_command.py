@@ -18,7 +18,7 @@ from controlplane.client.commands.verbs import read_command_at_present
 from controlplane.client.connectors.selection import complete
 from controlplane.client.http.api import Api, check_name, checked_texts
 from controlplane.client.http.cluster_address import ClusterAccess
-from controlplane.client.http.request_errors import Unavailable
+from controlplane.client.http.request_errors import NotServing, Unavailable
 from controlplane.core.moments import is_vector, time_text
 from controlplane.core.text import value_text
 from controlplane.core.text.safe_text import short
@@ -92,11 +92,18 @@ async def watch(
 
 
 async def changes(api: Api, name: str | None, since: str | None) -> AsyncGenerator[Any, None]:
-    """Yield changes; reconnect when the connection breaks."""
+    """Yield changes; reconnect when the connection breaks, also while the server restarts.
+
+    Raises:
+        Unavailable: the first connection is refused, or the server has ended the stream.
+        Declined: the server refuses.
+    """
+    was_connected = False
     while True:
         try:
             async with aclosing(_events(api, name, since)) as events:
                 async for event in events:
+                    was_connected = True
                     since = event.event_id or since
                     document = json.loads(event.payload) if event.payload else {}
                     if event.kind == "change":
@@ -106,6 +113,10 @@ async def changes(api: Api, name: str | None, since: str | None) -> AsyncGenerat
                         raise Unavailable(f"{api.name} ended the stream: {message}")
         except httpx.TransportError as failure:
             note(f"the connection to {api.name} is lost ({type(failure).__name__}): reconnecting")
+        except NotServing as failure:
+            if not was_connected:
+                raise
+            note(f"{failure.message}: reconnecting")
         await asyncio.sleep(PAUSE_S)
 
 

@@ -16,6 +16,7 @@ import httpx
 
 from controlplane.client.http.request_errors import (
     Declined,
+    NotServing,
     Unavailable,
     Unsupported,
     refusal_text,
@@ -301,9 +302,16 @@ class Api:
                 f"before Connect sees it ({message}){self._compat_hint}"
             )
         if answer.is_server_error:
-            return Unavailable(f"{self.name} failed: {message}")
+            failure = NotServing if answer.status_code in _NOT_SERVING else Unavailable
+            return failure(f"{self.name} failed: {message}")
         return Declined(message)
 
+
+_NOT_SERVING = {
+    httpx.codes.BAD_GATEWAY,
+    httpx.codes.SERVICE_UNAVAILABLE,
+    httpx.codes.GATEWAY_TIMEOUT,
+}
 
 _PROOFS = {"basic": "--user NAME:PASSWORD", "bearer": "--token TOKEN"}
 """Options for credentials by HTTP authentication scheme."""

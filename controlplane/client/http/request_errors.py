@@ -40,6 +40,10 @@ class Unavailable(click.ClickException):
     exit_code = UNAVAILABLE
 
 
+class NotServing(Unavailable):
+    """A worker starts, stops or is overloaded, or a proxy reaches none (502, 503, 504)."""
+
+
 class WaitTimedOut(click.ClickException):
     """The change was accepted, but `--wait` has reached its time-out."""
 
