@@ -133,6 +133,7 @@ async def test_workers_that_differ_from_their_log_are_found(broker: Broker, tmp_
 
 async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
     """An empty cluster, then one with a source, a sink, a failed task and a stopped connector."""
+    await until(worker, "/connectors", lambda _: True)  # its topics are there by then
     empty = await cluster.verify(worker)
     assert empty.code == 0, empty
     sink = {"connector.class": SINK, "topics": "lines", "file": str(cluster.lines) + ".out"}
