@@ -329,7 +329,7 @@ async def test_the_caller_gets_a_time_out(log: MemoryLog) -> None:
     """After the time-out the caller gets an error; the command goes on."""
     held = Held()
     async with plane_on(
-        log, Settings(limits=CommandLimits(request_timeout_ms=5)), stepped=held
+        log, Settings(limits=CommandLimits(request_timeout_ms=1_000)), stepped=held
     ) as plane:
         with pytest.raises(TimedOut, match=r"^Request timed out\. The worker is .*\dZ\.$"):
             await plane.execute(STOP)
