@@ -24,8 +24,10 @@ from controlplane.core.commands import (
     ConnectorCommand,
     CreateConnector,
     DeleteConnector,
+    PauseConnector,
     ResetOffsets,
     RestoreConnector,
+    ResumeConnector,
     StopConnector,
 )
 from controlplane.core.decide import restore_plan
@@ -208,15 +210,17 @@ class CommandExecution:
 
         The log shows whether the connector is the one that this command has created. A creation
         that was sent may still lie in a worker's queue, so its record is waited for. A connector
-        that another client has changed in the meantime is left as it is.
+        that another client has changed or resumed in the meantime is left as it is.
         """
         created = STEP_PREFIXES[CreateConnector]
         name = command.connector
+        if not step:  # nothing was sent: an equal connector is that of another client
+            return Rejected(Reason.FAILED, _NOT_DONE.format(name))
         if step == created and not await self._log.config_appears(accepted.since, name):
             return Rejected(Reason.FAILED, _NOT_SEEN.format(name))
         state = await self._log.state_at_end()
         mine = await self._is_mine(accepted, state, command)
-        if step in ("", created) and not mine:
+        if step == created and not mine:
             return Rejected(Reason.FAILED, _NOT_DONE.format(command.connector))
         if step == TAKE_BACK:
             if mine:
@@ -225,6 +229,8 @@ class CommandExecution:
         if not mine:
             return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
         if state.config.targets.get(command.connector) is not Target.STOPPED:
+            if step not in _LAST_STEPS:
+                return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
             # The last request resumes or pauses the connector, so all requests are done.
             return outcome_of(HookSuccess(definite=False))
         # The offsets may be set in part. Reset and alteration are sent again; that does no harm.
@@ -255,6 +261,9 @@ CHECK = "check before you repeat it"
 
 TAKE_BACK = "take-back"
 """Step in which a failed creation is removed."""
+
+_LAST_STEPS = (STEP_PREFIXES[ResumeConnector], STEP_PREFIXES[PauseConnector])
+"""Steps of the last request of a creation; only these end the state STOPPED."""
 
 _NOT_DONE = "Connector {} was not created before this service was cut off: send the request again"
 _NOT_SEEN = (

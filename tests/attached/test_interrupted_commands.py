@@ -1,6 +1,6 @@
 """Endings of commands that a crash has cut off: the log event, and its counter in `/metrics`."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from prometheus_client import generate_latest
@@ -21,11 +21,18 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.notices import Notices
 from controlplane.observe import silent
 from controlplane.rest.metrics import Metrics
+from tests.attached.test_attached_plane import (
+    CREATION,
+    config_record,
+    never_sent,
+    outcome_of,
+    steered,
+)
 from tests.attached.test_follow_up import TOPICS, followed
 from tests.worker.worker_fixture import RecordedNotices
 
 
-async def never_sent(*_: Any) -> None:
+async def never_stepped(*_: object) -> None:
     """Fail: an interrupted command is looked up, and its request is not repeated."""
     raise AssertionError
 
@@ -44,7 +51,7 @@ async def cut_off_trail() -> Trail:
 async def end_all(trail: Trail, follow_up: LogFollowUp, notices: Notices) -> None:
     """End the unfinished commands of a trail."""
     client, planner = cast("ConnectClient", None), cast("ClusterPlanner", None)
-    execution = CommandExecution(client, planner, follow_up, trail, never_sent)
+    execution = CommandExecution(client, planner, follow_up, trail, never_stepped)
     around = AttachedSurroundings(notices, limits=ConnectSettings(retry_ms=1))
     for ending in CutOffCommands(execution, follow_up, trail, around, QueueLocks(2)).begin():
         await ending
@@ -83,3 +90,27 @@ async def test_a_failure_is_reported_and_the_next_command_is_ended(
         await end_all(trail, follow_up, notices)
     assert [name for name, trace in trail.commands.items() if trace.unfinished] == unfinished
     assert notices.of("command_not_ended") == [{"command_id": "1", "reason": str(failure)}]
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        ("", "Connector orders was not created before this service was cut off"),
+        ("create", "Another client changed connector orders"),
+        ("reset", "Another client changed connector orders"),
+        ("offsets", "Another client changed connector orders"),
+    ],
+)
+async def test_a_running_connector_proves_no_offsets(step: str, text: str) -> None:
+    """Only the last request of a creation with offsets ends the state STOPPED."""
+    async with steered(never_sent) as cluster:
+        outcome = outcome_of(await cluster.cut_off(CREATION, step, config_record()))
+    assert outcome["ended"] == "failed"
+    assert outcome["text"].startswith(text)
+
+
+async def test_a_creation_that_was_resumed_last_is_done() -> None:
+    """A connector that runs at the last step has its offsets."""
+    async with steered(never_sent) as cluster:
+        outcome = outcome_of(await cluster.cut_off(CREATION, "resume", config_record()))
+    assert outcome["ended"] == "done"

@@ -1,0 +1,110 @@
+"""Answers of an attached plane whose worker refuses, redirects, stays silent or was cut off."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import httpx
+
+from controlplane.attached.attached_plane import AttachedPlane
+from controlplane.attached.command_trail import ClusterIdentity, Trail
+from controlplane.attached.connect_client import ConnectClient
+from controlplane.attached.execution import AttachedSurroundings
+from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.planner import ClusterPlanner
+from controlplane.attached.settings import ConnectSettings
+from controlplane.core.commands import AnyCommand, CommandRequest, CreateConnector, OffsetChange
+from controlplane.core.context import Context
+from controlplane.core.plan import Plan
+from controlplane.core.records import CommandTrace
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.plugins import catalogued
+from tests.attached.test_follow_up import PROFILE, TOPICS, QuickLog, followed
+from tests.outages import until
+from tests.worker.worker_fixture import RecordedNotices
+
+LIMITS = ConnectSettings(patience_ms=40, retry_ms=1, records_ms=1)
+CONFIG = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "name": "orders",
+    "file": "f",
+    "topic": "t",
+}
+CREATION = CreateConnector(
+    "orders", CONFIG, None, (OffsetChange({"filename": "f"}, {"position": 1}),)
+)
+
+Worker = Callable[[httpx.Request], Awaitable[httpx.Response]]
+
+
+def config_record(tasks_max: int | None = None) -> Record:
+    """Record of the connector's config."""
+    properties = CONFIG if tasks_max is None else CONFIG | {"tasks.max": str(tasks_max)}
+    value = json.dumps({"properties": properties}).encode()
+    return Record(TOPICS.config, 0, 1, b"connector-orders", value)
+
+
+class SteeredLog(NamedTuple):
+    """Parts of an attached cluster with one fake worker."""
+
+    log: QuickLog
+    follow_up: LogFollowUp
+    trail: Trail
+    planner: ClusterPlanner
+    client: ConnectClient
+    sent: list[tuple[str, str]]
+    """Method and path of each request that the worker got, except for validations."""
+
+    @asynccontextmanager
+    async def plane(self) -> AsyncIterator[AttachedPlane]:
+        """Plane of the cluster; it begins to end the commands of the trail."""
+        around = AttachedSurroundings(RecordedNotices(), limits=LIMITS)
+        parts = (self.client, self.planner, self.follow_up, self.trail, around)
+        async with AttachedPlane.open(*parts) as plane:
+            yield plane
+
+    async def cut_off(self, command: AnyCommand, step: str, *later: Record) -> CommandTrace:
+        """End a command that was cut off at a step, before these records; return its trace."""
+        await self.follow_up.read_on()
+        plan = await self.planner.plan(self.follow_up.present, command)
+        request = CommandRequest(command=command, command_id="k", at_ms=1, keyed=True)
+        await self.trail.accepted(request, plan, self.follow_up.ends, step)
+        await self.log.append(later)
+        async with self.plane():
+            await until(lambda: not self.trail.commands["k"].unfinished)
+        assert isinstance(plan, Plan)
+        return self.trail.commands["k"]
+
+
+@asynccontextmanager
+async def steered(worker: Worker) -> AsyncIterator[SteeredLog]:
+    """Attached cluster with a worker that validates each config as correct."""
+    sent: list[tuple[str, str]] = []
+
+    async def recorded(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/config/validate"):
+            return httpx.Response(200, json={"configs": []})
+        sent.append((request.method, request.url.path))
+        return await worker(request)
+
+    transport = httpx.MockTransport(recorded)
+    workers = {"http://w": httpx.AsyncClient(base_url="http://w", transport=transport)}
+    client = ConnectClient(workers, LIMITS)
+    identity = ClusterIdentity(None, TOPICS.config)
+    trail = await Trail.open(MemoryLog(), TOPICS.commands, identity, 0)
+    planner = ClusterPlanner(Context(profile=PROFILE, plugins=catalogued(trusting=True)), client)
+    async with followed() as (follow_up, log):
+        yield SteeredLog(log, follow_up, trail, planner, client, sent)
+
+
+async def never_sent(_: httpx.Request) -> httpx.Response:
+    """Fail: no request may reach the worker."""
+    raise AssertionError
+
+
+def outcome_of(trace: CommandTrace) -> Mapping[str, Any]:
+    """Outcome of an ended command, as the trail has it."""
+    assert trace.finished is not None
+    return trace.finished.outcome
