@@ -346,7 +346,7 @@ class AttachedPlane:
         plan, command = accepted.plan, accepted.request.command
         if isinstance(plan, Plan) and any(step.records for step in plan.steps):
             comparison = await self._log.compared(plan, accepted.since, connector_of(command))
-            if comparison is not None and not comparison.missing:
+            if comparison is not None and comparison.proves_plan:
                 return plan.outcome
         return Rejected(Reason.FAILED, UNKNOWN_OUTCOME.format(why))
 

@@ -29,6 +29,13 @@ class Comparison(NamedTuple):
     """Positions of the planned records, in the order of the plan."""
     missing: tuple[Draft, ...] = ()
     """Planned records that have not appeared."""
+    differing: tuple[Draft, ...] = ()
+    """Planned records whose keys have appeared with other values only."""
+
+    @property
+    def proves_plan(self) -> bool:
+        """True if each planned record has appeared with its planned value."""
+        return not (self.missing or self.differing)
 
     @property
     def as_planned(self) -> bool:
@@ -46,13 +53,19 @@ def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str
     matches = list(_matches(plan, pool))
     matched = [entry for _, entry in matches if entry is not None]
     missing = tuple(draft for draft, entry in matches if entry is None)
+    differing = tuple(
+        draft
+        for draft, entry in matches
+        if entry is not None and not _is_equal(draft.value, entry.value)
+    )
     differences = [
         *(f"{_key(draft.key)} is missing in {draft.topic}" for draft in missing),
         *_different(matches, topics),
         *_disordered(matched, topics),
         *_foreign(pool, matched, topics, connector),
     ]
-    return Comparison(tuple(differences), tuple(entry.position for entry in matched), missing)
+    positions = tuple(entry.position for entry in matched)
+    return Comparison(tuple(differences), positions, missing, differing)
 
 
 def comparison_facts(comparison: Comparison | None, topics: Topics) -> dict[str, Any]:

@@ -6,17 +6,24 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
+import pytest
 
 from controlplane.attached.attached_plane import AttachedPlane
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient
-from controlplane.attached.execution import AttachedSurroundings
+from controlplane.attached.execution import CHECK, AttachedSurroundings
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
-from controlplane.core.commands import AnyCommand, CommandRequest, CreateConnector, OffsetChange
+from controlplane.core.commands import (
+    AnyCommand,
+    CommandRequest,
+    CreateConnector,
+    OffsetChange,
+    PutConfig,
+)
 from controlplane.core.context import Context
-from controlplane.core.plan import Plan
+from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
@@ -108,3 +115,24 @@ def outcome_of(trace: CommandTrace) -> Mapping[str, Any]:
     """Outcome of an ended command, as the trail has it."""
     assert trace.finished is not None
     return trace.finished.outcome
+
+
+@pytest.mark.parametrize("tasks_max", [5, 2])
+async def test_only_the_planned_value_proves_an_unanswered_request(tasks_max: int) -> None:
+    """The caller gets no success for a config that another client has written."""
+
+    async def silent(_: httpx.Request) -> httpx.Response:
+        await cluster.log.append([config_record(tasks_max)])
+        raise httpx.ReadError("gone")
+
+    async with steered(silent) as cluster:
+        await cluster.log.append([config_record(1)])
+        await cluster.follow_up.read_on()
+        async with cluster.plane() as plane:
+            command = PutConfig("orders", CONFIG | {"tasks.max": "5"})
+            answer = await plane.carry_out(command, principal="ada", key="k", profile=None)
+    if tasks_max == 5:
+        assert isinstance(answer, Outcome)
+    else:
+        assert isinstance(answer, Rejected)
+        assert answer.sentence.endswith(CHECK)

@@ -13,7 +13,7 @@ from controlplane.attached.interrupted_commands import CutOffCommands
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
 from controlplane.controller.admission import QueueLocks
-from controlplane.core.commands import CommandRequest, PauseConnector
+from controlplane.core.commands import CommandRequest, PauseConnector, PutConfig
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogCorrupt, LogNotUsable
@@ -22,6 +22,7 @@ from controlplane.notices import Notices
 from controlplane.observe import silent
 from controlplane.rest.metrics import Metrics
 from tests.attached.test_attached_plane import (
+    CONFIG,
     CREATION,
     config_record,
     never_sent,
@@ -114,3 +115,13 @@ async def test_a_creation_that_was_resumed_last_is_done() -> None:
     async with steered(never_sent) as cluster:
         outcome = outcome_of(await cluster.cut_off(CREATION, "resume", config_record()))
     assert outcome["ended"] == "done"
+
+
+@pytest.mark.parametrize(("tasks_max", "ending"), [(5, "done"), (2, "unknown")])
+async def test_only_the_planned_value_proves_a_request(tasks_max: int, ending: str) -> None:
+    """A config that another client has written does not prove that the command was done."""
+    async with steered(never_sent) as cluster:
+        await cluster.log.append([config_record(1)])
+        command = PutConfig("orders", CONFIG | {"tasks.max": "5"})
+        trace = await cluster.cut_off(command, "", config_record(tasks_max))
+    assert outcome_of(trace)["ended"] == ending
