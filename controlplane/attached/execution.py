@@ -149,6 +149,17 @@ class CommandExecution:
             await self._log.read_on()
         return Outcome(created=command.config is not None and not was_there)
 
+    async def resume_undo(
+        self, accepted: AcceptedCommand, plan: Plan, command: RestoreConnector
+    ) -> AttachedAnswer:
+        """Continue an undo that was cut off after its first request.
+
+        A connector that another client has changed in the meantime is left as it is.
+        """
+        if await self._log.has_foreign_request(plan, accepted.since, command.connector):
+            return Rejected(Reason.CONFLICT, _UNDO_CHANGED.format(command.connector))
+        return await self.perform(accepted)
+
     async def _parts(self, command: RestoreConnector) -> AsyncIterator[AnyCommand | Rejected]:
         for part in restore_plan.commands_in_turn(command, self._planner.context):
             part_command = part(await self._log.state_at_end())
@@ -273,6 +284,10 @@ _NOT_SEEN = (
 _CHANGED = (
     "Another client changed connector {} before its creation with offsets was complete. "
     "The connector is left as it is: check its offsets, and resume it"
+)
+_UNDO_CHANGED = (
+    "Connector {} was changed otherwise before its undo was complete. "
+    "The connector is left as it is: check it, and undo again if necessary"
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
 

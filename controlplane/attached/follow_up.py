@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from controlplane.attached.plan_comparison import Comparison, compare, has_appeared, topics_of
+from controlplane.attached.plan_comparison import (
+    Comparison,
+    compare,
+    has_appeared,
+    has_foreign_request,
+    topics_of,
+)
 from controlplane.attached.recent_records import RecentRecords
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.entry import Entry
@@ -181,6 +187,16 @@ class LogFollowUp:
         topics = self.present.topics
         entries = await self._entries(topics_of(plan, topics), since)
         return compare(plan, entries, topics, connector)
+
+    async def has_foreign_request(self, plan: Plan, since: Ends, connector: str) -> bool:
+        """True if a config record of a connector since a point is not one of the plan.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        topics = self.present.topics
+        entries = await self._entries([topics.config], since)
+        return has_foreign_request(plan, entries, topics, connector)
 
     async def config_appears(self, since: Ends, connector: str) -> bool:
         """Wait during `records_ms` for a config record of a connector since a point; False: none.

@@ -122,7 +122,7 @@ class CutOffCommands:
         if isinstance(command, CreateConnector) and command.initial_offsets is not None:
             answer = await self._execution.resume_creation(accepted, command, progress.step)
         elif isinstance(command, RestoreConnector) and progress.step:
-            answer = await self._execution.perform(accepted)
+            answer = await self._execution.resume_undo(accepted, plan, command)
         else:
             answer = await self._logged_answer(accepted, plan)
         comparison = await self._log.compared_now(plan, progress.since, connector_of(command))

@@ -89,6 +89,22 @@ def has_appeared(plan: Plan, entries: Sequence[Entry]) -> bool:
     )
 
 
+def has_foreign_request(
+    plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str
+) -> bool:
+    """Return True if a request about the connector has written a value that the plan lacks.
+
+    A planned record may appear twice: a command that was cut off may repeat its request.
+    """
+    drafts = [draft for step in plan.steps for draft in step.records]
+    return any(
+        not any(
+            _is_same_key(draft, entry) and _is_equal(draft.value, entry.value) for draft in drafts
+        )
+        for entry in _requests(entries, topics, connector)
+    )
+
+
 def topics_of(plan: Plan, topics: Topics) -> tuple[str, ...]:
     """Topics whose records decide about a plan: those that it writes, and that of configs."""
     written = (draft.topic for step in plan.steps for draft in step.records)
@@ -176,11 +192,16 @@ def _foreign(
     pool: Iterable[Entry], matched: Sequence[Entry], topics: Topics, connector: str
 ) -> Iterator[str]:
     """Requests about the same connector that are not in the plan: configs, states, restarts."""
-    keys = {f"{prefix}-{connector}".encode("utf-8", "replace") for prefix in _REQUESTS}
     planned = {entry.position for entry in matched}
-    for entry in pool:
-        if entry.topic == topics.config and entry.key in keys and entry.position not in planned:
+    for entry in _requests(pool, topics, connector):
+        if entry.position not in planned:
             yield f"{position_text(entry.position, topics)} ({_key(entry.key)}) was not planned"
+
+
+def _requests(pool: Iterable[Entry], topics: Topics, connector: str) -> Iterator[Entry]:
+    """Records about a connector that only a request of a client causes."""
+    keys = {f"{prefix}-{connector}".encode("utf-8", "replace") for prefix in _REQUESTS}
+    return (entry for entry in pool if entry.topic == topics.config and entry.key in keys)
 
 
 _REQUESTS = ("connector", "target-state", "restart-connector")

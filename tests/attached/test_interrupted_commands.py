@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import httpx
 import pytest
 from prometheus_client import generate_latest
 
@@ -13,8 +14,14 @@ from controlplane.attached.interrupted_commands import CutOffCommands
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
 from controlplane.controller.admission import QueueLocks
-from controlplane.core.commands import CommandRequest, PauseConnector, PutConfig
+from controlplane.core.commands import (
+    CommandRequest,
+    PauseConnector,
+    PutConfig,
+    RestoreConnector,
+)
 from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogCorrupt, LogNotUsable
 from controlplane.logs.memory import MemoryLog
@@ -125,3 +132,31 @@ async def test_only_the_planned_value_proves_a_request(tasks_max: int, ending: s
         command = PutConfig("orders", CONFIG | {"tasks.max": "5"})
         trace = await cluster.cut_off(command, "", config_record(tasks_max))
     assert outcome_of(trace)["ended"] == ending
+
+
+UNDO = RestoreConnector("orders", CONFIG | {"tasks.max": "1"}, Target.STARTED)
+
+
+async def test_a_cut_off_undo_spares_a_later_change() -> None:
+    """The config that another client wrote after the crash is not replaced."""
+    async with steered(never_sent) as cluster:
+        await cluster.log.append([config_record(2)])
+        trace = await cluster.cut_off(UNDO, "put-config", config_record(9))
+    outcome = outcome_of(trace)
+    assert (outcome["ended"], outcome["reason"]) == ("failed", "conflict")
+    assert "changed otherwise before its undo was complete" in outcome["text"]
+
+
+@pytest.mark.parametrize("records", [0, 2])
+async def test_a_cut_off_undo_continues_after_its_own_records(records: int) -> None:
+    """Planned records are no change by others, even if a request was repeated."""
+
+    async def worker(_: httpx.Request) -> httpx.Response:
+        await cluster.log.append([config_record(1)])
+        return httpx.Response(200, json={})
+
+    async with steered(worker) as cluster:
+        await cluster.log.append([config_record(2)])
+        trace = await cluster.cut_off(UNDO, "put-config", *[config_record(1)] * records)
+        assert cluster.sent == ([] if records else [("PUT", "/connectors/orders/config")])
+    assert outcome_of(trace)["ended"] == "done"
