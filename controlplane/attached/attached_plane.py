@@ -216,7 +216,11 @@ class AttachedPlane:
     # --- one command ------------------------------------------------------------------------------
 
     def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
-        """Answer of the command that had this id before; None: it is new."""
+        """Answer of the command that had this id before; None: it is new.
+
+        The answer of a command without a key is not kept. `GET /commands` shows its id, which is
+        refused as a key: the command would run again under an id of the trail.
+        """
         trace = self._trail.commands.get(request.command_id)
         if trace is None or trace.accepted is None:
             return None
@@ -225,7 +229,7 @@ class AttachedPlane:
         answer = answer_of(trace)
         if answer is None and trace.unfinished:
             return Rejected(Reason.CONFLICT, UNDER_WAY.format(request.command_id))
-        return answer
+        return answer or command_log.other_command(request)
 
     def _begin(self, request: CommandRequest) -> _QueuedRequest:
         job = _QueuedRequest(request)

@@ -20,10 +20,11 @@ from controlplane.core.commands import (
     CommandRequest,
     CreateConnector,
     OffsetChange,
+    PauseConnector,
     PutConfig,
 )
 from controlplane.core.context import Context
-from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
@@ -42,6 +43,8 @@ CONFIG = {
 CREATION = CreateConnector(
     "orders", CONFIG, None, (OffsetChange({"filename": "f"}, {"position": 1}),)
 )
+
+PAUSE = PauseConnector("orders")
 
 Worker = Callable[[httpx.Request], Awaitable[httpx.Response]]
 
@@ -136,3 +139,20 @@ async def test_only_the_planned_value_proves_an_unanswered_request(tasks_max: in
     else:
         assert isinstance(answer, Rejected)
         assert answer.sentence.endswith(CHECK)
+
+
+async def accept(_: httpx.Request) -> httpx.Response:
+    """Answer of a worker that has done what was requested."""
+    return httpx.Response(202)
+
+
+async def test_the_id_of_an_unkeyed_command_is_no_key() -> None:
+    """The command does not run again under the id that the trail has shown."""
+    async with steered(accept) as cluster, cluster.plane() as plane:
+        await plane.carry_out(PAUSE, principal="ada", key=None, profile=None)
+        await until(lambda: all(not each.unfinished for each in cluster.trail.commands.values()))
+        (command_id,) = cluster.trail.commands
+        answer = await plane.carry_out(PAUSE, principal="eve", key=command_id, profile=None)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is Reason.CONFLICT
+        assert len(cluster.sent) == 1
