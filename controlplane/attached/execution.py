@@ -189,8 +189,8 @@ class CommandExecution:
                 continue
             if isinstance(part, CreateConnector):
                 return answer  # the connector is not ours: nothing to take back
-            await self._take_back(accepted, command.connector)
-            return _failed(command, part, answer)
+            refused = await self._take_back(accepted, command.connector)
+            return _with_remains(_failed(command, part, answer), command.connector, refused)
         return outcome_of(HookSuccess(definite=definite))
 
     async def _has_offsets(self, connector: str) -> bool:
@@ -201,18 +201,21 @@ class CommandExecution:
         shown = await self._client.get(connector_path(connector, "offsets"))
         return not isinstance(shown, dict) or bool(shown.get("offsets"))
 
-    async def _take_back(self, accepted: AcceptedCommand, connector: str) -> None:
+    async def _take_back(self, accepted: AcceptedCommand, connector: str) -> str | None:
         """Remove the offsets, then the connector: offsets can be removed only while it exists.
 
-        Another client may have resumed the connector meanwhile, so it is stopped again.
+        Another client may have resumed the connector meanwhile, so it is stopped again. Returns the
+        reason of the first refused removal; None: nothing is left.
 
         Raises:
             OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
         """
+        removals: list[ConnectorCommand] = [DeleteConnector(connector)]
         if await self._has_offsets(connector):
             await self._record_and_send(accepted, StopConnector(connector), TAKE_BACK)
-            await self._record_and_send(accepted, ResetOffsets(connector), TAKE_BACK)
-        await self._record_and_send(accepted, DeleteConnector(connector), TAKE_BACK)
+            removals.insert(0, ResetOffsets(connector))
+        answers = [await self._record_and_send(accepted, part, TAKE_BACK) for part in removals]
+        return next(filter(None, map(_removal_refusal, answers)), None)
 
     async def resume_creation(
         self, accepted: AcceptedCommand, command: CreateConnector, step: str
@@ -234,9 +237,11 @@ class CommandExecution:
         if step == created and not mine:
             return Rejected(Reason.FAILED, _NOT_DONE.format(command.connector))
         if step == TAKE_BACK:
-            if mine:
-                await self._take_back(accepted, command.connector)
-            return Rejected(Reason.FAILED, _TAKEN_BACK.format(command.connector))
+            refused = await self._take_back(accepted, name) if mine else None
+            if refused is not None:
+                failure = Rejected(Reason.FAILED, _FAILED_CREATION.format(name))
+                return _with_remains(failure, name, refused)
+            return Rejected(Reason.FAILED, _TAKEN_BACK.format(name))
         if not mine:
             return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
         if state.config.targets.get(command.connector) is not Target.STOPPED:
@@ -290,14 +295,31 @@ _UNDO_CHANGED = (
     "The connector is left as it is: check it, and undo again if necessary"
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
+_FAILED_CREATION = "The creation of connector {} failed"
+_REMAINS = (
+    "{}. The removal of connector {} and its offsets failed, too ({}): remove what is left of them"
+)
 
 _FAILED_STEPS: Mapping[type, str] = {ResetOffsets: WIPE, AlterOffsets: SET}
 """Descriptions of the requests of a creation, for the error that names the failed one."""
 
 
-def _failed(
-    command: CreateConnector, part: ConnectorCommand, answer: AttachedAnswer
-) -> AttachedAnswer:
+def _removal_refusal(answer: AttachedAnswer) -> str | None:
+    """Reason why a removal was refused; None: it was done, or nothing was left to remove."""
+    if not isinstance(answer, WorkerAnswer):
+        return answer.sentence if isinstance(answer, Rejected) else None
+    is_removed = answer.is_success or answer.is_missing
+    return None if is_removed else answer.message or f"HTTP {answer.status}"
+
+
+def _with_remains(failure: Rejected, connector: str, why: str | None) -> Rejected:
+    """Refusal of a creation that also says why its removal was refused; None: it was not."""
+    if why is None:
+        return failure
+    return Rejected(failure.reason, _REMAINS.format(failure.text, connector, why))
+
+
+def _failed(command: CreateConnector, part: ConnectorCommand, answer: AttachedAnswer) -> Rejected:
     """Refusal of a creation that failed at a later request, with the step in its message."""
     text = answer.message if isinstance(answer, WorkerAnswer) else None
     refused = isinstance(answer, WorkerAnswer) and answer.is_refusal

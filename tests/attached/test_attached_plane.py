@@ -156,3 +156,39 @@ async def test_the_id_of_an_unkeyed_command_is_no_key() -> None:
         assert isinstance(answer, Rejected)
         assert answer.reason is Reason.CONFLICT
         assert len(cluster.sent) == 1
+
+
+def refusing(*refused: str) -> Worker:
+    """Worker that refuses some requests, each named by its method and last part of its path."""
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"offsets": [{"partition": {}, "offset": {}}]})
+        if f"{request.method} {request.url.path.rpartition('/')[2]}" in refused:
+            return httpx.Response(403, json={"error_code": 403, "message": "no right"})
+        return httpx.Response(204)
+
+    return answer
+
+
+REMAINS = (
+    "The removal of connector orders and its offsets failed, too (no right): "
+    "remove what is left of them"
+)
+
+
+@pytest.mark.parametrize(
+    ("removal", "text"),
+    [
+        ("DELETE orders", f"Failed to set the initial offsets of {{}}. {REMAINS}"),
+        ("DELETE offsets", f"Failed to wipe the existing offsets of {{}}. {REMAINS}"),
+        ("PUT stop", "Failed to set the initial offsets of {}"),
+    ],
+)
+async def test_a_refused_removal_of_a_creation_is_told(removal: str, text: str) -> None:
+    """The caller learns that the connector or its offsets are left; a refused stop leaves none."""
+    async with steered(refusing("PATCH offsets", removal)) as cluster, cluster.plane() as plane:
+        answer = await plane.carry_out(CREATION, principal="ada", key=None, profile=None)
+    assert isinstance(answer, Rejected)
+    assert answer.text == text.format("connector orders: no right")
+    assert cluster.sent[-1] == ("DELETE", "/connectors/orders")

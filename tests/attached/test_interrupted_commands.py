@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient
-from controlplane.attached.execution import AttachedSurroundings, CommandExecution
+from controlplane.attached.execution import TAKE_BACK, AttachedSurroundings, CommandExecution
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.interrupted_commands import CutOffCommands
 from controlplane.attached.planner import ClusterPlanner
@@ -31,9 +31,11 @@ from controlplane.rest.metrics import Metrics
 from tests.attached.test_attached_plane import (
     CONFIG,
     CREATION,
+    REMAINS,
     config_record,
     never_sent,
     outcome_of,
+    refusing,
     steered,
 )
 from tests.attached.test_follow_up import TOPICS, followed
@@ -160,3 +162,14 @@ async def test_a_cut_off_undo_continues_after_its_own_records(records: int) -> N
         trace = await cluster.cut_off(UNDO, "put-config", *[config_record(1)] * records)
         assert cluster.sent == ([] if records else [("PUT", "/connectors/orders/config")])
     assert outcome_of(trace)["ended"] == "done"
+
+
+@pytest.mark.parametrize("removal", ["", "DELETE orders"])
+async def test_a_cut_off_removal_is_completed_or_told(removal: str) -> None:
+    """The trail says taken back only if the workers have removed the connector."""
+    async with steered(refusing(removal)) as cluster:
+        text = outcome_of(await cluster.cut_off(CREATION, TAKE_BACK, config_record()))["text"]
+    was_taken_back = "The creation of connector orders failed, and was taken back"
+    assert text == (
+        f"The creation of connector orders failed. {REMAINS}" if removal else was_taken_back
+    )
