@@ -6,8 +6,9 @@ topics of the cluster.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from controlplane.attached.command_trail import (
     REFUSED,
@@ -288,8 +289,32 @@ class AttachedPlane:
         # awaited before `finished` queues its record; the trail keeps the order of appends.
         facts = comparison_facts(comparison, self._log.present.topics)
         facts |= ending_of(answer)
-        await self._trail.finished(request, self._around.now_ms(), answer, facts)
+        await self._record_end(request, answer, facts)
         self._report(job, answer, comparison)
+
+    async def _record_end(
+        self, request: CommandRequest, answer: AttachedAnswer, facts: Mapping[str, Any]
+    ) -> None:
+        """Record that a command has ended, once the trail can be written: a disk may be full.
+
+        Callers that repeat the command get its answer meanwhile.
+
+        Raises:
+            LogUnavailable: the plane closes; the next process ends the command.
+        """
+        ended_ms, has_warned = self._around.now_ms(), False
+        while True:
+            try:
+                await self._trail.finished(request, ended_ms, answer, facts)
+            except LogUnavailable as failure:
+                if self._closed:
+                    raise
+                if not has_warned:
+                    self._cut_off.warn_not_ended(request, failure)
+                has_warned = True
+                await asyncio.sleep(self._around.limits.retry_ms / 1_000)
+            else:
+                return
 
     def _answer_callers(self, job: _QueuedRequest, answer: AttachedAnswer) -> None:
         """Give the answer to all callers of the command, and note the time that it took."""

@@ -90,7 +90,7 @@ class CutOffCommands:
                 try:
                     await self.end_with_retries(request)
                 except Exception as failure:  # noqa: BLE001 - the next process ends this command
-                    self._warn_not_ended(request, failure)
+                    self.warn_not_ended(request, failure)
 
     async def end_with_retries(self, request: CommandRequest) -> None:
         """End a command once workers and log can be reached; else the next process ends it.
@@ -102,12 +102,13 @@ class CutOffCommands:
             try:
                 await self._end(request, self._trail.commands[request.command_id])
             except (LogUnavailable, LogNotUsable, OutcomeUnknown) as failure:
-                self._warn_not_ended(request, failure)
+                self.warn_not_ended(request, failure)
                 await asyncio.sleep(self._around.limits.retry_ms / 1_000)
             else:
                 return
 
-    def _warn_not_ended(self, request: CommandRequest, failure: Exception) -> None:
+    def warn_not_ended(self, request: CommandRequest, failure: Exception) -> None:
+        """Warn that the end of a command is not recorded yet."""
         self._around.notices.warning(
             "command_not_ended", command_id=request.command_id, reason=str(failure)
         )

@@ -26,9 +26,10 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
-from controlplane.logs.log import Record
+from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plugins import catalogued
+from controlplane.rest.errors import WorkerAnswer
 from tests.attached.test_follow_up import PROFILE, TOPICS, QuickLog, followed
 from tests.outages import until
 from tests.worker.worker_fixture import RecordedNotices
@@ -192,3 +193,41 @@ async def test_a_refused_removal_of_a_creation_is_told(removal: str, text: str) 
     assert isinstance(answer, Rejected)
     assert answer.text == text.format("connector orders: no right")
     assert cluster.sent[-1] == ("DELETE", "/connectors/orders")
+
+
+async def test_an_end_is_recorded_once_the_trail_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A repeated key gets the answer while the end waits, and after it is recorded."""
+    async with steered(accept) as cluster, cluster.plane() as plane:
+        failures = [LogUnavailable("full")] * 3
+        writable = cluster.trail.finished
+
+        async def finished(*record: Any) -> None:
+            if failures:
+                raise failures.pop()
+            await writable(*record)
+
+        monkeypatch.setattr(cluster.trail, "finished", finished)
+        for _ in range(3):
+            answer = await plane.carry_out(PAUSE, principal="ada", key="k", profile=None)
+            assert isinstance(answer, WorkerAnswer)
+        await until(lambda: not cluster.trail.commands["k"].unfinished)
+        answer = await plane.carry_out(PAUSE, principal="ada", key="k", profile=None)
+        assert isinstance(answer, WorkerAnswer)
+        assert len(cluster.sent) == 1
+
+
+async def test_a_closing_plane_does_not_wait_for_the_trail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next process ends a command whose end cannot be recorded."""
+    async with steered(accept) as cluster:
+
+        async def finished(*_: Any) -> None:
+            raise LogUnavailable("full")
+
+        monkeypatch.setattr(cluster.trail, "finished", finished)
+        async with cluster.plane() as plane:
+            await plane.carry_out(PAUSE, principal="ada", key="k", profile=None)
+        assert cluster.trail.commands["k"].unfinished
