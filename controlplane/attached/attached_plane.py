@@ -146,12 +146,15 @@ class AttachedPlane:
         return None
 
     async def trouble(self) -> LogError | None:
-        """Return the reason why no worker answers; None if one does."""
+        """Return the reason why no worker can take commands; None if one can."""
+        names = ", ".join(self._client.names)
         try:
             async with asyncio.timeout(PROBE_S):
-                await self._client.send(ConnectRequest("GET", "/"))
+                answer = await self._client.send(ConnectRequest("GET", "/"))
         except (NoWorkerAnswers, TimeoutError):
-            return LogUnavailable(f"No worker of {', '.join(self._client.names)} answers")
+            return LogUnavailable(f"No worker of {names} answers")
+        if not answer.is_success:
+            return LogUnavailable(f"A worker of {names} answers GET / with status {answer.status}")
         return None
 
     async def plan(

@@ -231,3 +231,16 @@ async def test_a_closing_plane_does_not_wait_for_the_trail(
         async with cluster.plane() as plane:
             await plane.carry_out(PAUSE, principal="ada", key="k", profile=None)
         assert cluster.trail.commands["k"].unfinished
+
+
+@pytest.mark.parametrize("status", [200, 401, 500, 502])
+async def test_only_a_success_is_health(status: int) -> None:
+    """A worker that refuses `GET /` can take no command."""
+
+    async def worker(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, json={"message": "no"})
+
+    async with steered(worker) as cluster, cluster.plane() as plane:
+        trouble = await plane.trouble()
+    expected = f"A worker of http://w answers GET / with status {status}"
+    assert (trouble and str(trouble)) == (None if status == 200 else expected)
