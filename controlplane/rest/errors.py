@@ -33,6 +33,8 @@ HEADERS_TOO_LARGE = 431
 INTERNAL_ERROR = 500
 UNAVAILABLE = 503
 
+_SUCCESSES = range(200, 300)
+
 JSON = "application/json"
 HTML = "text/html;charset=iso-8859-1"
 TEXT = "text/plain"
@@ -100,8 +102,8 @@ class WorkerAnswer(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """True if the worker has done what was requested."""
-        return self.status < BAD_REQUEST
+        """True if the worker has done what was requested; a redirect has done nothing."""
+        return self.status in _SUCCESSES
 
     @property
     def is_refusal(self) -> bool:

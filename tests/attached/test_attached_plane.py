@@ -244,3 +244,18 @@ async def test_only_a_success_is_health(status: int) -> None:
         trouble = await plane.trouble()
     expected = f"A worker of http://w answers GET / with status {status}"
     assert (trouble and str(trouble)) == (None if status == 200 else expected)
+
+
+@pytest.mark.parametrize("status", [304, 307])
+async def test_an_unfollowed_redirect_is_no_success(status: int) -> None:
+    """The caller gets the answer as it is; the trail says that the command failed."""
+
+    async def worker(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, headers={"location": str(request.url)})
+
+    async with steered(worker) as cluster, cluster.plane() as plane:
+        answer = await plane.carry_out(PAUSE, principal="ada", key="k", profile=None)
+        await until(lambda: not cluster.trail.commands["k"].unfinished)
+        assert isinstance(answer, WorkerAnswer)
+        assert answer.status == status
+        assert outcome_of(cluster.trail.commands["k"])["ended"] == "failed"
