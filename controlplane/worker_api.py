@@ -7,8 +7,10 @@ from urllib.parse import quote
 
 import httpx
 
-_TEMPORARY_CONFLICT = ("rebalance", "momentarily", "stale configuration")
-"""Words in the message of a temporary conflict (409); a name in use is a permanent conflict."""
+_TEMPORARY_CONFLICT = "Cannot complete request "
+"""Beginning of the messages of temporary conflicts (409), with a rebalance or a stale config as the
+cause (`HerderRequestHandler`). Other conflicts name a connector, whose name may contain any words.
+"""
 
 _REBALANCE = "Request cannot be completed because a rebalance is expected"
 """Message of endpoints that answer 500 during a rebalance, before they examine the request
@@ -60,9 +62,7 @@ def is_temporary(answer: httpx.Response) -> bool:
     if not answer.is_error:
         return False
     message, conflict = reason_of(answer), answer.status_code == httpx.codes.CONFLICT
-    return message == _REBALANCE or (
-        conflict and any(word in message for word in _TEMPORARY_CONFLICT)
-    )
+    return message == _REBALANCE or (conflict and message.startswith(_TEMPORARY_CONFLICT))
 
 
 def _jetty_reason(answer: httpx.Response) -> str | None:

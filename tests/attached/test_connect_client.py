@@ -222,7 +222,11 @@ async def test_the_last_refusal_is_returned_after_the_patience(
 
 @pytest.mark.parametrize(
     "refusal",
-    [error(409, "Connector orders already exists"), error(404, "Unknown connector orders")],
+    [
+        error(409, "Connector orders already exists"),
+        error(409, "Connector rebalance-monitor already exists"),
+        error(404, "Unknown connector orders"),
+    ],
     ids=lambda answer: answer.text,
 )
 async def test_permanent_refusals_are_returned_at_once(
