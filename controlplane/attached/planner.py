@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from controlplane.attached.connect_client import ConnectClient, ConnectRequest, NoWorkerAnswers
-from controlplane.attached.worker_requests import validation_request
+from controlplane.attached.worker_requests import name_refusal, path_refusal, validation_request
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActionFailed, NoExternalSystems
 from controlplane.core.commands import (
@@ -106,6 +106,9 @@ class ClusterPlanner:
             return None
         config = {**command.config, "name": command.connector}
         named = str(config.get("connector.class") or "")
+        refused = name_refusal(named)
+        if refused is not None:
+            return refused
         answer = await self._client.send(validation_request(named, config))
         if not answer.is_success:
             return Rejected(Reason.INVALID, answer.message)
@@ -113,10 +116,11 @@ class ClusterPlanner:
         return Rejected(Reason.INVALID, self._invalid(errors)) if errors else None
 
     def lacking(self, command: AnyCommand) -> Rejected | None:
-        """Refusal of a creation for which the cluster's release is too old; else None."""
+        """Refusal of a command that the cluster's release lacks, or no URL can name; else None."""
         profile = self.context.profile
-        if not isinstance(command, CreateConnector):
-            return None
+        refused = path_refusal(command)
+        if refused is not None or not isinstance(command, CreateConnector):
+            return refused
         able = profile.creates_in_state and profile.alters_offsets
         if command.initial_offsets is not None and not able:
             text = _TOO_OLD.format("initial_offsets", profile.release, "create the connector alone")

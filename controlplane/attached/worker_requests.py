@@ -7,6 +7,7 @@ from controlplane.attached.connect_client import ConnectRequest
 from controlplane.core import commands
 from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.java import json_codec
+from controlplane.core.plan import Reason, Rejected
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.worker_api import connector_path
 
@@ -17,6 +18,15 @@ _TARGETING: Mapping[type, str] = {
     commands.ResetTopics: "topics/reset",
 }
 """Last part of the path of commands without a body, all sent with PUT."""
+
+
+PATH_MAX = 60_000
+"""Maximum length of a path with a name; httpx refuses URLs of more than 65,536 characters."""
+
+_NO_PATH = (
+    "The name of the connector or of its class cannot be part of a worker's URL: "
+    "it is too long, or contains half a surrogate pair"
+)
 
 
 def request_of(command: AnyCommand) -> ConnectRequest | None:
@@ -53,6 +63,28 @@ def validation_request(connector_class: str, config: commands.Config) -> Connect
     path = connector_path(connector_class, "config", "validate")
     path = path.replace("/connectors/", "/connector-plugins/", 1)
     return ConnectRequest("PUT", path, body=_json(config))
+
+
+def path_refusal(command: AnyCommand) -> Rejected | None:
+    """Return the refusal of a command whose requests cannot name its connector; else None.
+
+    A creation alone has the name in its body, so a worker decides about it.
+    """
+    match command:
+        case commands.CreateConnector(initial_offsets=None):
+            return None
+        case commands.ConnectorCommand(connector=name):
+            return name_refusal(name)
+    return None
+
+
+def name_refusal(name: str) -> Rejected | None:
+    """Return the refusal of a name that cannot be part of a worker's URL; None: it can be."""
+    try:
+        is_short = len(connector_path(name)) <= PATH_MAX
+    except UnicodeEncodeError:
+        is_short = False
+    return None if is_short else Rejected(Reason.INVALID, _NO_PATH)
 
 
 def _creation(command: commands.CreateConnector) -> dict[str, Any]:

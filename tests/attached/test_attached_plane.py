@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 import pytest
 
 from controlplane.attached.attached_plane import AttachedPlane
@@ -19,6 +20,7 @@ from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,
     CreateConnector,
+    DeleteConnector,
     OffsetChange,
     PauseConnector,
     PutConfig,
@@ -259,3 +261,30 @@ async def test_an_unfollowed_redirect_is_no_success(status: int) -> None:
         assert isinstance(answer, WorkerAnswer)
         assert answer.status == status
         assert outcome_of(cluster.trail.commands["k"])["ended"] == "failed"
+
+
+UNSENDABLE = ["a\ud800", "a" * 70_000]
+"""Names that no URL can hold."""
+
+
+@pytest.mark.parametrize("name", UNSENDABLE, ids=["surrogate", "long"])
+async def test_a_name_that_no_url_can_hold_is_refused(name: str) -> None:
+    """No request is sent: a creation could not be completed, or be taken back."""
+    creation = msgspec.structs.replace(CREATION, connector=name, config=CONFIG | {"name": name})
+    async with steered(never_sent) as cluster, cluster.plane() as plane:
+        for command in (creation, DeleteConnector(name)):
+            answer = await plane.carry_out(command, principal="ada", key=None, profile=None)
+            assert isinstance(answer, Rejected)
+            assert answer.reason is Reason.INVALID
+            assert "cannot be part of a worker's URL" in answer.sentence
+        assert not any(trace.unfinished for trace in cluster.trail.commands.values())
+
+
+@pytest.mark.parametrize("name", UNSENDABLE, ids=["surrogate", "long"])
+async def test_a_class_that_no_url_can_hold_is_refused(name: str) -> None:
+    """A dry run cannot ask the workers about such a class."""
+    command = PutConfig("orders", CONFIG | {"connector.class": name})
+    async with steered(never_sent) as cluster, cluster.plane() as plane:
+        answer = await plane.plan(command, profile=None, believe_hooks=False)
+    assert isinstance(answer, Rejected)
+    assert "cannot be part of a worker's URL" in answer.sentence
