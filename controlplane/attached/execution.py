@@ -210,7 +210,7 @@ class CommandExecution:
         Raises:
             OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
         """
-        removals: list[ConnectorCommand] = [DeleteConnector(connector)]
+        removals: list[AnyCommand] = [DeleteConnector(connector)]
         if await self._has_offsets(connector):
             await self._record_and_send(accepted, StopConnector(connector), TAKE_BACK)
             removals.insert(0, ResetOffsets(connector))

@@ -49,7 +49,7 @@ CREATION = CreateConnector(
 
 PAUSE = PauseConnector("orders")
 
-Worker = Callable[[httpx.Request], Awaitable[httpx.Response]]
+AnswerRequest = Callable[[httpx.Request], Awaitable[httpx.Response]]
 
 
 def config_record(tasks_max: int | None = None) -> Record:
@@ -92,7 +92,7 @@ class SteeredLog(NamedTuple):
 
 
 @asynccontextmanager
-async def steered(worker: Worker) -> AsyncIterator[SteeredLog]:
+async def steered(worker: AnswerRequest) -> AsyncIterator[SteeredLog]:
     """Attached cluster with a worker that validates each config as correct."""
     sent: list[tuple[str, str]] = []
 
@@ -161,7 +161,7 @@ async def test_the_id_of_an_unkeyed_command_is_no_key() -> None:
         assert len(cluster.sent) == 1
 
 
-def refusing(*refused: str) -> Worker:
+def refusing(*refused: str) -> AnswerRequest:
     """Worker that refuses some requests, each named by its method and last part of its path."""
 
     async def answer(request: httpx.Request) -> httpx.Response:
