@@ -31,6 +31,14 @@ class AuditRow(NamedTuple):
     finished: CommandFinished | None = None
     is_foreign: bool = False
     """True for a change that was not requested here; its caller is unknown."""
+    is_repeated_id: bool = False
+    """True if an earlier command had the same id; the fold has forgotten that one."""
+
+    @property
+    def page_key(self) -> str:
+        """Id of the command; a repeated id is followed by the offset of the record."""
+        command_id = self.first.command_id
+        return f"{command_id}@{self.entry.offset}" if self.is_repeated_id else command_id
 
     @property
     def outcome(self) -> str:
@@ -115,7 +123,7 @@ async def show_trail(call: Call) -> Answer:
         batches = log.read([topic], stop={topic: stop})
         async for entry in sliced_parts(batch.entries() async for batch in batches):
             ordering.keep(ordering.rank(entry))
-    page: Page[AuditRow] = Page(call, lambda row: row.first.command_id)
+    page: Page[AuditRow] = Page(call, lambda row: row.page_key)
     configs = await _configs(call, state) if call.service.trail is not None else ()
     cluster = _AttachedLog(configs, state)
     await in_thread(partial(_fill, page, ordering.entries(), call, cluster))
@@ -139,12 +147,13 @@ def _fill(
     has_left: Callable[[], bool],
 ) -> None:
     """Fill a page with commands until it is full or the client has left."""
-    rows: dict[str, AuditRow] = {}
+    commands = AuditRows()
     for entry in entries:
-        _note(entry, rows)
+        commands.note(entry)
         if has_left():
             return
-    shown = [*rows.values(), *_foreign(rows.values(), cluster)]
+    rows = commands.rows
+    shown = [*rows, *_foreign(rows, cluster)]
     if cluster.configs:
         shown.sort(key=lambda row: row.first.at_ms)
     for row in shown:
@@ -183,19 +192,40 @@ def _foreign(rows: Iterable[AuditRow], cluster: _AttachedLog) -> Iterator[AuditR
             yield AuditRow(first, entry, is_foreign=True)
 
 
-def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
-    """Add a record's facts to its command's row in `rows`, which has the order of acceptance."""
-    record = decode_command(entry.key, entry.value)
-    match record:
-        case CommandAccepted() if _is_accepted(rows.get(record.command_id)):
-            return  # a command of an attached cluster is recorded again before each of its requests
-        case CommandAccepted() | CommandRefused():
-            rows.pop(record.command_id, None)  # an earlier refusal: the row moves to the end
-            rows[record.command_id] = AuditRow(record, entry)
-        case CommandFinished() if record.command_id in rows:
-            rows[record.command_id] = rows[record.command_id]._replace(finished=record)
-        case Invalid() | CommandFinished() | None:
+class AuditRows:
+    """Rows of all commands in the order of acceptance."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Position, AuditRow] = {}
+        self._latest: dict[str, Position] = {}
+        """Position of the latest row of each command id."""
+
+    @property
+    def rows(self) -> Sequence[AuditRow]:
+        """The rows so far."""
+        return [*self._rows.values()]
+
+    def note(self, entry: Entry) -> None:
+        """Add a record's facts to its command's row.
+
+        A finished command keeps its row if its id is accepted or refused again.
+        """
+        record = decode_command(entry.key, entry.value)
+        if record is None or isinstance(record, Invalid):
             return
+        place = self._latest.get(record.command_id)
+        row = None if place is None else self._rows[place]
+        if isinstance(record, CommandFinished):
+            if place is not None and row is not None:
+                self._rows[place] = row._replace(finished=record)
+            return
+        has_ended = row is not None and row.finished is not None
+        if isinstance(record, CommandAccepted) and _is_accepted(row) and not has_ended:
+            return  # a command of an attached cluster is recorded again before each of its requests
+        if place is not None and not has_ended:
+            del self._rows[place]  # an earlier refusal: the row moves to the end
+        self._latest[record.command_id] = entry.position
+        self._rows[entry.position] = AuditRow(record, entry, is_repeated_id=has_ended)
 
 
 def _is_accepted(row: AuditRow | None) -> bool:

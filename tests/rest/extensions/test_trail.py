@@ -3,6 +3,7 @@
 import pytest
 
 from controlplane.core.entry import Entry
+from controlplane.core.fold import commands as command_fold
 from controlplane.core.records import CommandAccepted, CommandFinished
 from controlplane.rest.extensions.audit_trail import AuditRow
 from tests.rest.plane import ORDERS, orders_plane
@@ -41,6 +42,26 @@ async def test_an_accepted_command_follows_those_before_it() -> None:
         commands = (await client.get("/commands")).json()["commands"]
         assert [command["command"] for command in commands] == ["create", "create", "pause"]
         assert commands[-1]["outcome"] == "done"
+
+
+async def test_a_forgotten_id_has_a_row_for_each_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command whose id was used before is listed beside the earlier one, on every page."""
+    monkeypatch.setattr(command_fold, "ENDED_KEPT", 1)
+    async with orders_plane() as (_, client):
+        key = {"idempotency-key": "k"}
+        for word in ("pause", "resume", "stop"):
+            await client.put(f"/connectors/orders/{word}", headers=key)
+            await client.put("/connectors/orders/pause")  # the fold forgets the key
+        rows = (await client.get("/commands?command=resume")).json()["commands"]
+        assert [(row["id"], row["outcome"]) for row in rows] == [("k", "done")]
+        paged, after = [], ""
+        while True:
+            page = (await client.get(f"/commands?limit=1{after}")).json()
+            paged += [row["command"] for row in page["commands"]]
+            if page["next"] is None:
+                break
+            after = f"&after={page['next']}"
+        assert paged == ["create", "pause", "pause", "resume", "pause", "stop", "pause"]
 
 
 def test_stored_differences_are_shown_without_secrets() -> None:
