@@ -14,7 +14,7 @@ from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.consumers import groups_of
-from tests.kafka.producer import NewTopic, writer
+from tests.kafka.producer import NewTopic, create_topic, produce, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import until
 
@@ -130,6 +130,47 @@ async def test_an_error_of_the_selection_is_raised_by_poll(
         other = await new_topic()
         await consumer._consumer._client.force_metadata_update()
         assert other in consumer._consumer._client.cluster.topics()
+    finally:
+        await consumer.close()
+
+
+class CommittingListener(Assignments):
+    """Listener that commits the positions of partitions that are taken away."""
+
+    consumer: GroupConsumer
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Commit, as a sink task does."""
+        await self.consumer.commit(
+            {partition: self.consumer.position(partition) for partition in partitions}
+        )
+
+
+async def test_a_new_topic_of_a_pattern_repeats_no_record(broker: Broker) -> None:
+    """The positions are committed before the group is joined anew; no record is read twice."""
+    topic, group, listener = unused_name(), unused_name(), CommittingListener()
+    await create_topic(broker, topic, cleanup__policy="delete")
+    await produce(broker, topic, "old")
+    cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+    options = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 500}
+    consumer = listener.consumer = GroupConsumer(cluster, group, options, listener)
+    values: list[bytes | None] = []
+
+    async def returned(value: bytes) -> bool:
+        values.extend(entry.value for entry in await consumer.poll(0.1))
+        return value in values
+
+    try:
+        await consumer.start([], lambda name: name.startswith(topic))
+        await until(lambda: returned(b"old"))
+        await create_topic(broker, f"{topic}-new", cleanup__policy="delete")
+        await produce(broker, f"{topic}-new", "new")
+        await until(lambda: returned(b"new"))
+        await produce(broker, topic, "last")
+        await until(lambda: returned(b"last"))
+        assert values == [b"old", b"new", b"last"]
+        with pytest.raises(LogUnavailable, match="not assigned"):
+            await consumer.commit({(topic, 1): 1})
     finally:
         await consumer.close()
 

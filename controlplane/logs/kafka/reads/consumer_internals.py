@@ -1,13 +1,16 @@
 """Behaviours of Kafka's consumer for which aiokafka's consumer has no option."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import TopicPartition as AiokafkaPartition
 from aiokafka.conn import CloseReason
 from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
 from aiokafka.protocol.group import JoinGroupRequest
+from aiokafka.structs import OffsetAndMetadata
 
+from controlplane.core.entry import TopicPartition
 from controlplane.event_loop import sliced
 
 REBALANCE_MARGIN_S = 5.0
@@ -63,6 +66,24 @@ def subscribe_to_matches(
 
 
 _NO_TOPIC = "(?!)"
+
+
+async def commit_offsets(consumer: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit offsets of the consumer's group, also while aiokafka knows no assignment.
+
+    The method `commit` of aiokafka requires one. A new topic that a pattern selects makes aiokafka
+    replace its subscription, with the assignment, before it reports the revocation. The membership
+    is valid until the consumer joins again, so brokers accept the commit, as from Kafka's consumer.
+
+    Raises:
+        KafkaError: some or all offsets may not be committed.
+    """
+    aiokafka_offsets = {
+        AiokafkaPartition(*partition): OffsetAndMetadata(offset, "")
+        for partition, offset in offsets.items()
+    }
+    coordinator = consumer._coordinator  # noqa: SLF001
+    await coordinator.commit_offsets(None, aiokafka_offsets)  # the assignment is not used
 
 
 def outlast_rebalances(consumer: AIOKafkaConsumer, rebalance_ms: int) -> None:

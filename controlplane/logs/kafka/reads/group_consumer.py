@@ -25,6 +25,7 @@ from controlplane.event_loop import backoff, cancel_all
 from controlplane.logs.kafka.cluster import Cluster, close_if_cancelled
 from controlplane.logs.kafka.reads.consumer_internals import (
     TopicMatcher,
+    commit_offsets,
     outlast_rebalances,
     subscribe_to_matches,
 )
@@ -230,11 +231,11 @@ class GroupConsumer:
         if not self._is_member:
             # This commit would carry no generation: an empty group would accept it.
             raise LogUnavailable("the consumer is no longer a member of its group")
+        if not offsets.keys() <= self._positions.keys():
+            raise LogUnavailable("some of the partitions are not assigned to this consumer")
         try:
-            await self._consumer.commit(
-                {AiokafkaPartition(*partition): offset for partition, offset in offsets.items()}
-            )
-        except (KafkaError, IllegalStateError) as failure:
+            await commit_offsets(self._consumer, offsets)
+        except KafkaError as failure:
             raise LogUnavailable(str(failure) or repr(failure)) from failure
 
     async def close(self) -> None:
