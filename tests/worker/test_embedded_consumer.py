@@ -8,6 +8,8 @@ import pytest
 
 from controlplane.controller.log_groups import LogGroups
 from controlplane.core.entry import Batch, TopicPartition
+from controlplane.core.java.pattern_nodes import MatchLimitExceeded
+from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
@@ -92,10 +94,15 @@ class Group:
         await self._groups.open()
         return self
 
-    def joined(self, sink: NotedPartitions, reset: str = "earliest") -> LogConsumer:
-        """Return a new consumer of the topic, with this `auto.offset.reset`."""
+    def joined(
+        self,
+        sink: NotedPartitions,
+        reset: str = "earliest",
+        subscription: TopicSubscription | None = None,
+    ) -> LogConsumer:
+        """Return a new consumer with this `auto.offset.reset`; default: of the group's topics."""
         membership = Membership(self._groups, self._assignments, GroupMember("g"))
-        subscription = TopicSubscription([*self._topics])
+        subscription = subscription or TopicSubscription([*self._topics])
         settings = LogConsumerSettings(auto_offset_reset=reset)
         consumer = LogConsumer(self._log, membership, subscription, sink, settings)
         consumer.join()
@@ -168,6 +175,52 @@ async def test_a_consumer_that_joins_during_an_assignment_shares_no_partition(
     assert len(sinks[1].partitions) == 1
     await first.close()
     await second.close()
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "expected"),
+    [
+        ((["t"], ["u"]), ([("t", 0), ("t", 1)], [("u", 0)])),
+        ((["t", "u"], ["t"]), ([("t", 0), ("u", 0)], [("t", 1)])),
+        ((["t"], ["t", "u"], ["u"]), ([("t", 0)], [("t", 1)], [("u", 0)])),
+    ],
+)
+async def test_each_topic_is_shared_by_the_consumers_that_select_it(
+    log: SlowStarts,
+    subscriptions: Sequence[Sequence[str]],
+    expected: Sequence[Sequence[TopicPartition]],
+) -> None:
+    """Consumers of one group read different topics: every partition has an owner."""
+    await log.create_topic("u", 1)
+    group, sinks = Group(log), [NotedPartitions() for _ in subscriptions]
+    consumers = [
+        group.joined(sink, subscription=TopicSubscription(topics))
+        for sink, topics in zip(sinks, subscriptions, strict=True)
+    ]
+    for consumer in consumers:
+        await consumer.poll(0)
+    assert [sorted(sink.partitions) for sink in sinks] == [*expected]
+    await log.create_topic("other", 1)
+    for consumer in consumers:
+        await consumer.poll(0)
+    assert [sorted(sink.partitions) for sink in sinks] == [*expected]
+    for consumer in consumers:
+        await consumer.close()
+
+
+async def test_a_pattern_that_takes_too_long_fails_only_its_own_consumer(log: SlowStarts) -> None:
+    """Another consumer of the group gets its partitions; the failed one's own poll raises."""
+    await log.create_topic("a" * 249, 1)
+    pattern = JavaPattern.of("(.*(b++|a){240}){100}")
+    group, sink = Group(log), NotedPartitions()
+    failing = group.joined(NotedPartitions(), subscription=TopicSubscription((), pattern))
+    other = group.joined(sink)
+    await other.poll(0)
+    assert sorted(sink.partitions) == PLACES
+    with pytest.raises(MatchLimitExceeded):
+        await failing.poll(0)
+    await failing.close()
+    await other.close()
 
 
 async def test_every_assigned_partition_has_a_position_during_a_revocation(log: SlowStarts) -> None:

@@ -199,7 +199,7 @@ class LogConsumer:
             return
         self._looked_at = now
         try:
-            assigned = await self._assignments.assignment(self._member, self._selects)
+            assigned = await self._assignments.assignment(self._member)
         except LogError:
             return
         lost = sorted(self._member.owned - assigned)
@@ -325,7 +325,7 @@ class LogConsumer:
     def join(self) -> None:
         """Join the group; the first `poll` assigns partitions."""
         self._groups.join(self._member.group)
-        self._assignments.add(self._member)
+        self._assignments.add(self._member, self._selects)
 
     async def close(self) -> None:
         """Stop reading, and leave the group."""
