@@ -18,24 +18,28 @@ from controlplane.core.commands import (
     CreateConnector,
     DeleteConnector,
     OffsetChange,
+    PatchConfig,
     PublishTasks,
+    PutConfig,
     ResumeConnector,
     StopConnector,
 )
-from controlplane.core.plan import Step
+from controlplane.core.plan import Outcome, Step
 from controlplane.core.plugins import parse_catalogue
 from controlplane.core.records import CommandAccepted, CommandFinished, Target
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.plane import Refusal, Settings
-from tests.controller.scene import COMMANDS, CONFIG, plane_on, written_texts
+from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, written_texts
 from tests.laws.commands.execution import IMPATIENT
-from tests.laws.commands.storage import BreakingMemory, Outage
+from tests.laws.commands.storage import BreakingMemory, Outage, SeparateBatches
 from tests.patience import NEVER_RETRIED
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 SOURCE = {"connector.class": "lab.Source"}
+RESERVED: dict[str, str | None] = {"offsets.storage.topic": "connect-status"}
 CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (OffsetChange({"page": 1}, {"row": 1}),))
 
 
@@ -96,6 +100,31 @@ async def test_a_deletion_in_doubt_is_completed_under_its_key() -> None:
         await plane.execute(CreateConnector("orders", SOURCE))
     async with plane_on(log, settings, plugins=PLUGINS) as plane:
         assert views.connectors(plane.state) == ["orders"]
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize(
+    ("release", "command"),
+    [
+        ("2.8", PutConfig("orders", SOURCE | {"k": None})),
+        ("3.9", PutConfig("orders", SOURCE | {"name": "orders", **RESERVED})),
+        ("3.9", PatchConfig("orders", RESERVED)),
+    ],
+)
+async def test_a_config_of_another_release_is_not_given_up_once_it_is_in_effect(
+    release: str, command: PutConfig | PatchConfig, written: bool
+) -> None:
+    """The profile `kip` refuses the config; a repeated key still gets the first command's end."""
+    log, profile = SeparateBatches(), Profile.of(release)
+    async with plane_on(log, Settings(limits=IMPATIENT)) as plane:
+        await log.append([configured("orders")])
+        log.outage = Outage(behind=1 + written, batches=1, written=False)
+        with pytest.raises(NotWritten):
+            await plane.carry_out(command, key="k", profile=profile)
+        answer = await plane.carry_out(command, key="k", profile=profile)
+        assert isinstance(answer, Outcome) is written
+        config = dict(plane.state.config.connectors["orders"])
+        assert (config != {**SOURCE, "name": "orders"}) is written
 
 
 async def test_a_key_is_of_one_command_of_equal_python_values() -> None:

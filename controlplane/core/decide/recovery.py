@@ -15,6 +15,8 @@ are five exceptions:
    - No such connector exists, and the creation would be refused now, for example because its class
      is gone.
    - No leader died: the log was unavailable for so long that the client got an error.
+6. A changed config that would be refused now, but is in effect, is only finished. It may have been
+   valid for another release, whose rules the client chose.
 
 A command that the present leader's release lacks is still completed, under the `kip` profile.
 """
@@ -25,9 +27,11 @@ from enum import Enum
 import msgspec
 
 from controlplane.core import commands
+from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
+from controlplane.core.java.java_library import patched_hash_map
 from controlplane.core.plan import (
     AskGroup,
     AskRemoteOffsets,
@@ -89,11 +93,14 @@ def recover(
     if isinstance(command, _EVENTS):
         interrupted = _reported(failed) or Rejected(Reason.FAILED, INTERRUPTED)
         return Recovery(RecoveryKind.GIVEN_UP, Plan(()), interrupted)
+    finished = Recovery(RecoveryKind.FINISHED, Plan(_steps_after_commit_point(plan), plan.outcome))
     if happened(state, command):
-        return Recovery(RecoveryKind.FINISHED, Plan(_steps_after_commit_point(plan), plan.outcome))
+        return finished
     decision = _present_decision(state, command, context)
     undoable = any(step.undo for step in plan.steps)
     if isinstance(decision, Rejected):
+        if _config_in_effect(state, command):
+            return finished
         rejected = _reported(failed) or decision
         # Without a connector of that name, the offsets can only be those of this creation.
         if undoable and command.connector not in state.config.connectors:
@@ -165,6 +172,22 @@ def _deleted(state: ClusterState, command: AnyCommand) -> bool:
 def _deleted_by_undo(state: ClusterState, command: AnyCommand) -> bool:
     assert isinstance(command, commands.RestoreConnector)
     return command.config is None and command.connector not in state.config.connectors
+
+
+def _config_in_effect(state: ClusterState, command: AnyCommand) -> bool:
+    """True if a put or a patch would not change the present config."""
+    if not isinstance(command, commands.PutConfig | commands.PatchConfig):
+        return False
+    present = state.config.connectors.get(command.connector)
+    if present is None:
+        return False
+    if isinstance(command, commands.PatchConfig):
+        config = patched_hash_map(dict(present), command.patch)
+    else:
+        config = dict(command.config)
+        if config.get("name") is None:  # the plan adds it
+            config["name"] = command.connector
+    return frozen(config) == frozen(dict(present))
 
 
 def _steps_after_commit_point(plan: Plan) -> tuple[Step, ...]:
