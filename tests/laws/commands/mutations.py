@@ -397,7 +397,7 @@ MUTATIONS = [
     LawMutation(
         "tasks are always fenced",
         SOURCES,
-        "if self._state.exactly_once else ()",
+        "        if not self._state.exactly_once:\n            return ()\n",
         "",
         "O7",
         (199,),
