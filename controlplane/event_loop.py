@@ -12,6 +12,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextvars import copy_context
 from threading import Event, Thread
@@ -118,7 +119,8 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
 def in_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
     """Run work that may never end in a thread that does not keep the process alive.
 
-    A waiter that is cancelled does not cancel the work.
+    A waiter that is cancelled does not cancel the work. A `CancelledError` of the work becomes a
+    `RuntimeError`: asyncio would cancel the waiter with it.
     """
     result: Future[T] = Future()
     result.set_running_or_notify_cancel()
@@ -126,6 +128,10 @@ def in_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
     def run() -> None:
         try:
             result.set_result(work())
+        except (asyncio.CancelledError, FutureCancelled) as cancellation:
+            failure = RuntimeError(f"The {name} raised {cancellation!r}")
+            failure.__cause__ = cancellation
+            result.set_exception(failure)
         except BaseException as error:  # noqa: BLE001 - the waiter raises it
             result.set_exception(error)
 
@@ -158,6 +164,12 @@ async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     task.result()
     if cancelled:
         raise asyncio.CancelledError
+
+
+def is_cancelled() -> bool:
+    """True if the present asyncio task is cancelled; a client may raise `CancelledError`, too."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def cancel_on_signals() -> None:

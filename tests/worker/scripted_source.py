@@ -68,7 +68,7 @@ def row(at: int, part: int = 1, **fields: Any) -> SourceRecord:
     )
 
 
-def failing(failure: Exception) -> Callable[..., Any]:
+def failing(failure: BaseException) -> Callable[..., Any]:
     """Return a function that raises the failure."""
 
     def fail(*_: Any) -> Any:

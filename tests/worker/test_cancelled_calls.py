@@ -6,27 +6,34 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from controlplane.connect import Source
 from controlplane.connect.source import SourceRun
-from controlplane.core.commands import CreateConnector
+from controlplane.core.commands import CreateConnector, RestartConnector
+from controlplane.event_loop import in_daemon_thread
 from controlplane.worker.drivers.author_thread import AuthorExit, AuthorThread
+from controlplane.worker.factory import InstanceFactory
 from tests.conftest import ROOT
 from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import (
     SHORT,
     calls,
     create_bad,
+    delete,
     plan,
     threads_of,
     with_neighbour,
 )
+from tests.worker.scripted_source import ScriptedSource, begin, failing, row, script, scripted
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
+    offsets,
     running,
     task_trace,
     until,
@@ -122,6 +129,77 @@ async def test_a_split_that_cancels_itself_is_logged() -> None:
         await until_state(worker, "bad", "RUNNING", "RUNNING")
 
 
+def await_cancelled_future(*_: Any) -> Any:
+    """Raise `concurrent.futures.CancelledError`, as a call that awaits a cancelled watcher."""
+    watcher: Future[None] = Future()
+    watcher.cancel()
+    return watcher.result()
+
+
+async def test_a_cancelled_future_does_not_cancel_the_caller() -> None:
+    """A future of asyncio would turn the exception into a cancellation of the caller."""
+    thread = AuthorThread("cancelled")
+    with pytest.raises(AuthorExit, match=r"The connector raised CancelledError\("):
+        await thread.call(await_cancelled_future)
+    thread.abandon()
+    for cancellation in (FutureCancelled, asyncio.CancelledError):
+        with pytest.raises(RuntimeError, match=r"The text raised CancelledError\("):
+            await asyncio.wrap_future(in_daemon_thread(failing(cancellation()), "text"))
+
+
+class WatchingSource(ScriptedSource):
+    """Source connector whose `stop` cancels a future and awaits it."""
+
+    def stop(self) -> None:
+        """Raise `concurrent.futures.CancelledError`."""
+        await_cancelled_future()
+
+
+async def test_a_stop_that_awaits_a_cancelled_future_stops_its_tasks() -> None:
+    """After the deletion, no task runs; the connector can be created again."""
+    async with running(WatchingSource, runtime=SHORT) as worker:
+        for _ in range(2):
+            script.calls.clear()
+            await worker.plane.execute(CreateConnector("c", config_of(WatchingSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await delete(worker, "c")
+            assert script.calls[-1] == "stop"
+            await until(lambda: not threads_of("c"))
+
+
+async def test_a_commit_that_awaits_a_cancelled_future_is_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Commits go on, and the log has a line about the hook."""
+    notices = RecordedNotices()
+    monkeypatch.setattr(ScriptedSource.task, "commit", await_cancelled_future)
+    async with running(ScriptedSource, runtime=SHORT, notices=notices) as worker:
+        await begin(worker)
+        for at in (1, 2):
+            script.polls.append([row(at)])
+            await until(lambda: offsets(worker, "s") == {"{'p': 1}": {"at": at}})  # noqa: B023
+        assert "CancelledError" in str(notices.of("commit_hook_failed"))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+async def test_a_client_that_raises_a_cancellation_does_not_end_the_actor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connector is FAILED. A restart finds its actor running."""
+
+    async def prepare_tasks(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    async with running(ScriptedSource, runtime=SHORT) as worker:
+        with monkeypatch.context() as patched:
+            patched.setattr(InstanceFactory, "prepare_tasks", prepare_tasks)
+            await worker.plane.execute(CreateConnector("s", scripted()))
+            await until_state(worker, "s", "FAILED")
+        restart = RestartConnector("s", include_tasks=True)
+        await worker.plane.execute(restart)
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
 async def test_a_call_that_is_cancelled_before_it_begins_fails() -> None:
     """An earlier call of the thread cancels all asyncio tasks."""
     thread = AuthorThread("cancelling")
@@ -190,6 +268,7 @@ async def test_a_thread_ends_once() -> None:
 
 BLOCKED = """
 import asyncio, threading
+from controlplane.event_loop import in_daemon_thread
 from controlplane.worker.drivers.author_thread import AuthorThread
 
 async def main():

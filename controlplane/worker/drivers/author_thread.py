@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as thread_executors
 from contextlib import suppress
@@ -34,7 +35,10 @@ _STACK_MAX = 20
 
 
 class AuthorExit(ConnectError):
-    """The connector's code raised an exception that is no `Exception`, or cancelled its call."""
+    """The connector's code cancelled its call, or raised what the caller cannot handle.
+
+    Such an exception is no `Exception`, or a `concurrent.futures.CancelledError`.
+    """
 
 
 FORKED_EXIT = 70
@@ -181,9 +185,9 @@ class AuthorThread:
         """Submit a call, and return the future of its result; the future is of the caller's loop.
 
         If the function returns an awaitable, the thread awaits it. The future fails with the
-        exception that the function raises; `AuthorExit` replaces one that is no `Exception`, such
-        as `SystemExit`. If the connector's code cancels the asyncio task of the call, the future
-        fails with `AuthorExit`, too.
+        exception that the function raises. `AuthorExit` replaces `CancelledError`, and one that is
+        no `Exception`, such as `SystemExit`. If the connector's code cancels the asyncio task of
+        the call, the future fails with `AuthorExit`, too.
         """
         if self._notices is None:
             return self.submit_wait(function, *arguments)
@@ -410,6 +414,8 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     try:
         result = function(*arguments)
         return await result if inspect.isawaitable(result) else result
+    except FutureCancelled as ended:  # asyncio would cancel the caller with it
+        raise AuthorExit(f"The connector raised {description_of(ended)}") from ended
     except Exception:
         raise
     except BaseException as ended:

@@ -14,7 +14,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PublishTasks
 from controlplane.core.plan import Rejected
 from controlplane.core.records import RestartRequest, State, Target
-from controlplane.event_loop import backoff, first_of
+from controlplane.event_loop import backoff, first_of, is_cancelled
 from controlplane.failure_text import description_of, trace_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
 from controlplane.worker.failure_reader import text_in_time
@@ -205,10 +205,12 @@ class ConnectorActor:
         """Await a step; report its error, so that the actor continues."""
         try:
             await step
-        except Exception as failure:  # noqa: BLE001 - the next step must find a running actor
+        except (Exception, asyncio.CancelledError) as failure:
+            if isinstance(failure, asyncio.CancelledError) and is_cancelled():
+                raise
             await self._report_connector(failure)
 
-    async def _report_connector(self, failure: Exception) -> None:
+    async def _report_connector(self, failure: BaseException) -> None:
         """Report a connector that cannot be run as FAILED."""
         trace = await text_in_time(trace_of, failure)
         self._around.statuses.connector(self._name, State.FAILED, trace, safe=True)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from controlplane.core.records import State
+from controlplane.event_loop import is_cancelled
 from controlplane.failure_text import reason_of, trace_of
 from controlplane.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
@@ -86,7 +87,7 @@ class TaskInstance:
                     self._report(State.PAUSED)
                 await run.run(self._started, self._paused)
             except BaseException as failure:
-                if isinstance(failure, asyncio.CancelledError) and _is_cancelled():
+                if isinstance(failure, asyncio.CancelledError) and is_cancelled():
                     raise
                 await self._end(failure)
             else:
@@ -129,12 +130,6 @@ class TaskInstance:
             self._statuses.task(
                 self._identity, State.FAILED, trace, safe=True, version=self._version
             )
-
-
-def _is_cancelled() -> bool:
-    """True if the present asyncio task is cancelled; a client may raise `CancelledError`, too."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def report_task_failure(
