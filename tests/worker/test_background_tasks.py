@@ -1,5 +1,6 @@
 """A notice reports each background task that ends with a defect."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ from controlplane.core.entry import Position
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker import worker as worker_module
+from controlplane.worker.tasks import at_least_once
 from tests.worker.scripted_source import ScriptedSource, row, script, scripted
-from tests.worker.worker_fixture import RecordedNotices, running, until, until_state
+from tests.worker.worker_fixture import RecordedNotices, running, task_trace, until, until_state
 
 
 class UnwritableLog(MemoryLog):
@@ -56,6 +58,23 @@ async def test_a_source_that_cannot_commit_is_failed() -> None:
         await worker.plane.execute(CreateConnector("c", scripted()))
         await until_state(worker, "c", "RUNNING", "FAILED")
         await reported(notices, "offset commits")
+
+
+async def test_a_source_whose_commits_are_cancelled_is_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that raises `CancelledError` ends the commits, so the source is FAILED."""
+
+    async def write_offsets(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(at_least_once, "write_offsets", write_offsets)
+    script.polls.append([row(1)])
+    async with running(ScriptedSource) as worker:
+        await worker.plane.execute(CreateConnector("c", scripted()))
+        await until_state(worker, "c", "RUNNING", "FAILED")
+        assert "commits of offsets at an interval were cancelled" in task_trace(worker, "c")
+        monkeypatch.undo()
 
 
 async def test_a_failed_follower_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,8 @@ class AtLeastOnce:
         """True during a pause: commits take the offsets that the hook has not seen."""
         self._committers: list[asyncio.Task[None]] = []
         """Loops that commit at an interval; empty before the start of the task."""
+        self._is_ending = False
+        """True once `finish` or `abandon` was called."""
 
     def started(self) -> None:
         """Begin to commit at an interval."""
@@ -192,6 +194,7 @@ class AtLeastOnce:
 
         The task hears of all acknowledged records, also if it has failed, as in Kafka.
         """
+        self._is_ending = True
         await cancel_all(self._committers)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._loaded.settings.offset_flush_timeout_ms / 1_000):
@@ -206,12 +209,21 @@ class AtLeastOnce:
 
     def abandon(self) -> None:
         """Cancel the commits at an interval; no further commit begins."""
+        self._is_ending = True
         for committer in self._committers:
             committer.cancel()
 
     def _fail_without_commits(self, committer: "asyncio.Task[None]") -> None:
-        """Fail the task if the loop of its commits has failed: it must not go on without them."""
-        failure = None if committer.cancelled() else committer.exception()
+        """Fail the task if the loop of its commits has ended: it must not go on without them.
+
+        A client may end the loop with `CancelledError`. `finish` and `abandon` cancel it, too.
+        """
+        if not committer.cancelled():
+            failure = committer.exception()
+        elif self._is_ending:
+            return
+        else:
+            failure = ConnectError("The commits of offsets at an interval were cancelled")
         if isinstance(failure, Exception):
             self._failure = self._failure or failure
 
