@@ -84,7 +84,7 @@ class SinkTaskContext(Protocol):
         The runtime commits offsets only once the report is in the log. The task need not wait.
 
         Raises:
-            ConnectError: `errors.tolerance` is `none`.
+            ConnectError: `errors.tolerance` is `none`. The task fails, also if it catches this.
         """
         ...
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.connect import SinkRecord, SinkTaskContext
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import KafkaPartition
-from controlplane.core.commands import PauseConnector
+from controlplane.core.commands import PauseConnector, StopConnector
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ProducerFailure
 from controlplane.worker.data_topics.embedded_producer import LogProducer
@@ -29,6 +30,7 @@ from tests.worker.failing_records import (
     transformed_by,
 )
 from tests.worker.worker_fixture import (
+    QUICK,
     RecordedNotices,
     entries_in,
     produce,
@@ -183,6 +185,61 @@ async def test_a_report_without_tolerance_fails_the_task(sink: type[KeepingSink]
         assert [letter.value for letter in await dead_letters(worker, 1)] == [b"bad1"]
         assert committed(worker) == {}
     assert len(notices.of("record_failed")) == 1
+
+
+class Swallowing(KeepingSink):
+    """Reports bad values, and swallows the refusal of each report."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Report bad values; keep the others."""
+        for record in records:
+            if str(record.value).startswith("bad"):
+                _report_quietly(task, record)
+            else:
+                put[task.connector].append(str(record.value))
+
+
+class FlushSwallowing(LateReporting):
+    """Reports bad values after their `put`, and swallows the refusal of each report."""
+
+    def pre_commit(self, task: SinkTaskContext, offsets: Any) -> Any:
+        """Report the bad values, and commit."""
+        while self.bad:
+            _report_quietly(task, self.bad.pop())
+        return offsets
+
+
+def _report_quietly(task: SinkTaskContext, record: SinkRecord) -> None:
+    with suppress(ConnectError):
+        task.report(record, ValueError(f"no {record.value}"))
+
+
+@pytest.mark.parametrize("sink", [Swallowing, FlushSwallowing])
+async def test_a_swallowed_refusal_fails_the_task(sink: type[KeepingSink]) -> None:
+    """No offset beyond the refused record is committed: the record would be lost."""
+    async with running(sink) as worker:
+        await produce(worker.plane.log, "t", "a", "bad1", "c")
+        await create_sink(worker, sink)
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = task_trace(worker, "s")
+        assert "Tolerance exceeded in error handler" in trace
+        assert "ValueError: no bad1" in trace
+        assert committed(worker) == {}
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        assert committed(worker) == {}
+
+
+async def test_the_records_before_a_refused_one_are_committed() -> None:
+    """The last commit of the failed task has the offset of the refused record."""
+    rarely = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
+    async with running(Swallowing, runtime=rarely) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await create_sink(worker, Swallowing)
+        await until(lambda: put.get("s") == ["a"])
+        await produce(worker.plane.log, "t", "bad1", "c")
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert committed(worker) == {("t", 0): 1}
 
 
 class HandMade(KeepingSink):

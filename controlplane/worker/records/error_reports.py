@@ -1,16 +1,17 @@
 """Reports of failed records: log lines and dead letters (KIP-298, KIP-610)."""
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, TopicPartition
 from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import Producer, ProducerRecord
 from controlplane.worker.records.record_errors import (
     FailedRecord,
     RecordErrors,
+    ToleranceExceeded,
     dead_letter_headers,
 )
 from controlplane.worker.task_identity import TaskIdentity
@@ -124,3 +125,73 @@ class ErrorReporter:
             timestamp=entry.timestamp if entry.timestamp >= 0 else None,
             headers=(*entry.headers, *context),
         )
+
+
+class SinkReports:
+    """Reports of records that a sink task cannot take (KIP-610)."""
+
+    def __init__(self, reporter: ErrorReporter, *, tolerant: bool) -> None:
+        self._reporter = reporter
+        self._tolerant = tolerant
+        self._loop = asyncio.get_running_loop()
+        self._sending: set[Future[None]] = set()
+        """Reports that are under way or have failed. The next commit awaits them."""
+        self._refused: list[tuple[Entry | None, BaseException]] = []
+        """Reported records and their errors, if no error is tolerated."""
+
+    def begin(
+        self, failed: FailedRecord, error: BaseException, dead_letters: Producer | None
+    ) -> ErrorReport:
+        """Begin to report a record; called in a thread of the task.
+
+        Raises:
+            ToleranceExceeded: no error is tolerated.
+        """
+        sending = asyncio.run_coroutine_threadsafe(
+            self._reporter.report_each([failed], dead_letters), self._loop
+        )
+        self._sending.add(sending)
+        sending.add_done_callback(self._settle)
+        if not self._tolerant:
+            self._refused.append((failed.entry, error))
+            raise ToleranceExceeded("Error tolerance exceeded") from error
+        return ErrorReport(sending)
+
+    def _settle(self, sending: "Future[None]") -> None:
+        """Forget a report that has succeeded; keep a failed one, so that the next commit fails."""
+        if not sending.cancelled() and sending.exception() is None:
+            self._sending.discard(sending)
+
+    def raise_swallowed(self) -> None:
+        """Raise the error of a refused record, although the sink's `put` has raised none.
+
+        The sink has swallowed it, or has reported the record in another thread. Kafka:
+        `WorkerErrantRecordReporter.maybeThrowAsyncError`.
+
+        Raises:
+            ToleranceExceeded: a record was refused.
+        """
+        if self._refused:
+            _, error = self._refused[0]
+            raise ToleranceExceeded("Tolerance exceeded in error handler") from error
+
+    async def settled(self, consumed: Mapping[TopicPartition, int]) -> None:
+        """Wait until all reports are in the log: offsets are committed only afterwards (KIP-610).
+
+        `consumed`: offsets after the records that the task has taken, by partition.
+
+        Raises:
+            ToleranceExceeded: the offsets are beyond a refused record.
+            Exception: a report has failed.
+        """
+        await asyncio.gather(*map(asyncio.wrap_future, [*self._sending]))
+        if any(_is_passed(entry, consumed) for entry, _ in self._refused):
+            self.raise_swallowed()
+
+
+def _is_passed(entry: Entry | None, consumed: Mapping[TopicPartition, int]) -> bool:
+    """True if the offsets are beyond a record, or the partition of the record is unknown."""
+    if entry is None:
+        return True
+    offset = consumed.get((entry.topic, entry.partition))
+    return offset is None or entry.offset < offset

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
 from typing import Any, NamedTuple
@@ -25,8 +24,8 @@ from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.task_metrics import SinkTaskMetrics
 from controlplane.worker.records.conversion import DeliveredRecord, SinkPipeline
-from controlplane.worker.records.error_reports import ErrorReport, ErrorReporter
-from controlplane.worker.records.record_errors import FailedRecord, Stage, ToleranceExceeded
+from controlplane.worker.records.error_reports import ErrorReport, ErrorReporter, SinkReports
+from controlplane.worker.records.record_errors import FailedRecord, Stage
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 
@@ -111,12 +110,8 @@ class SinkTaskRun:
         self._open_producer = open_producer
         self._consumer: Consumer
         self._dead_letters: Producer | None
-        self._loop = asyncio.get_running_loop()
-        self._reports: set[Future[None]] = set()
-        """Reports of records that the task cannot take: under way or failed (KIP-610).
-
-        The next commit awaits them.
-        """
+        tolerant = loaded.pipeline.errors.settings.tolerant
+        self._reports = SinkReports(loaded.reporter, tolerant=tolerant)
         loaded.control.when_stopped(loaded.pipeline.errors.stop)
         self._consumed: dict[TopicPartition, int] = {}
         """Offset after the records that were put or dropped, by partition.
@@ -343,6 +338,7 @@ class SinkTaskRun:
         began_s = monotonic()
         try:
             await self._loaded.driver.put(self._batch)
+            self._reports.raise_swallowed()
         except RetriableError as failure:
             self._redelivering = True
             self._loaded.notices.warning(
@@ -359,25 +355,13 @@ class SinkTaskRun:
             self._batch, self._behind_batch = [], {}
 
     def report(self, record: SinkRecord, error: BaseException) -> ErrorReport:
-        """Report a record that the task cannot take; called in the task's thread (KIP-610).
+        """Report a record that the task cannot take; called in a thread of the task (KIP-610).
 
         Raises:
             ToleranceExceeded: no error is tolerated.
         """
         failed = self._loaded.failed_record(record, error)
-        sending = asyncio.run_coroutine_threadsafe(
-            self._loaded.reporter.report_each([failed], self._dead_letters), self._loop
-        )
-        self._reports.add(sending)
-        sending.add_done_callback(self._settle_report)
-        if not self._loaded.pipeline.errors.settings.tolerant:
-            raise ToleranceExceeded("Error tolerance exceeded") from error
-        return ErrorReport(sending)
-
-    def _settle_report(self, sending: "Future[None]") -> None:
-        """Forget a report that has succeeded; keep a failed one, so that the next commit fails."""
-        if not sending.cancelled() and sending.exception() is None:
-            self._reports.discard(sending)
+        return self._reports.begin(failed, error, self._dead_letters)
 
     # --- commits ----------------------------------------------------------------------------------
 
@@ -388,14 +372,14 @@ class SinkTaskRun:
         partitions are about to be closed, so nothing is put again.
         """
         self._loaded.metrics.commit_number += 1
-        await self._await_reports()
+        await self._reports.settled(self._consumed)
         began_s = monotonic()
         offered = await self._loaded.offsets_to_commit(self._consumed)
         if offered is None:
             if not closing:
                 await self._rewind_to_committed()
             return
-        await self._await_reports()  # those of the flush
+        await self._reports.settled(self._consumed)  # those of the flush
         changed = {
             partition: offset
             for partition, offset in offered.items()
@@ -418,14 +402,6 @@ class SinkTaskRun:
             self._rewound -= changed.keys()
             self._uncommitted -= changed.keys()
             self._measure_positions()
-
-    async def _await_reports(self) -> None:
-        """Wait until all reports are in the log: offsets are committed only afterwards (KIP-610).
-
-        Raises:
-            Exception: a report has failed.
-        """
-        await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
         """True if the commit of an offset is due, and it is not beyond the consumed records.
