@@ -190,6 +190,13 @@ async def test_only_a_requested_boundary_ends_a_transaction(
         assert await values_in(worker.plane.log, "t") == values
 
 
+class Unwritable:
+    """Value that no converter takes."""
+
+    def __str__(self) -> str:
+        raise ValueError("cannot be written")
+
+
 class DropFirst(Transformation):
     """Transformation that drops the record `v1`."""
 
@@ -312,6 +319,38 @@ async def test_a_failing_poll_commits_nothing() -> None:
         assert await values_in(worker.plane.log, "t") == []
         assert offsets(worker, "s") == {}
         assert script.calls[-1] == "stop"
+
+
+@pytest.mark.parametrize("boundary", ["poll", "connector"])
+async def test_a_failed_record_ends_no_transaction(
+    boundary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a boundary that the connector requests before the failed record ends a transaction.
+
+    `update_offsets` is not called there: its answer could cover the failed record.
+    """
+    hook_calls: list[Any] = []
+
+    def update_offsets(_: SourceTask, offsets: Any) -> None:
+        hook_calls.append(offsets)
+
+    def poll(task: SourceTask) -> list[Any]:
+        if boundary == "connector":
+            task.context.transaction.commit(FIRST)  # type: ignore[union-attr]
+        hook_calls.clear()
+        return [FIRST, row(2, value=Unwritable())]
+
+    monkeypatch.setattr(ScriptedSource.task, "update_offsets", update_offsets)
+    script.polls.append(poll)
+    async with worker_of() as worker:
+        config = scripted(transaction_boundary=boundary)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "cannot be written" in task_trace(worker, "s")
+        is_requested = boundary == "connector"
+        assert await values_in(worker.plane.log, "t") == ([b"v1"] if is_requested else [])
+        assert offsets(worker, "s") == ({COMMITTED: {"at": 1}} if is_requested else {})
+        assert hook_calls == []
 
 
 async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:

@@ -9,7 +9,7 @@ import pytest
 from controlplane.connect import RetriableError, SinkTaskContext
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.transforms import Transformation
-from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.commands import CreateConnector, RestartTask, StopConnector
 from controlplane.core.context import DecisionSettings
 from controlplane.plane import Settings
 from controlplane.settings.providers import Providers
@@ -223,15 +223,18 @@ async def test_a_tolerated_failure_of_a_source_drops_the_record() -> None:
 
 
 async def test_a_source_fails_without_tolerance() -> None:
-    """The task sends no record of the batch and commits no offset."""
+    """The task sends and commits the records before the failed one, also at a restart."""
     async with running(ValuesSource, others=[Picky]) as worker:
         plane = worker.plane
-        config = config_of(ValuesSource, topic="t", values="a,bad,c") | transformed_by(Picky)
+        config = config_of(ValuesSource, topic="t", values="a,b,bad,c") | transformed_by(Picky)
         await plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "ValueError: cannot read bad" in task_trace(worker, "s")
-        assert await values_in(plane.log, "t") == []
-        assert offsets(worker, "s") == {}
+        await until(lambda: offsets(worker, "s") == {"{'source': 'values'}": {"at": 2}})
+        await plane.execute(RestartTask("s", 0))
+        await until(lambda: closed == ["picky", "picky"])
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert await values_in(plane.log, "t") == [b"a", b"b"]
 
 
 async def test_a_failed_conversion_is_skipped() -> None:

@@ -111,8 +111,9 @@ class AtLeastOnce:
     def _about_to_commit(self) -> Iterable[OffsetPair]:
         return (self._committable | self._unseen).values()
 
-    async def dispatch(self, items: Sequence[DispatchItem]) -> None:
+    async def dispatch(self, items: Sequence[DispatchItem], *, complete: bool = True) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
+        del complete
         dispatched = 0
         async for part in slices(items):
             if dispatched:

@@ -73,9 +73,9 @@ class ExactlyOnce:
     async def before_poll(self) -> None:
         """Do nothing: `update_offsets` belongs to the commit of a transaction."""
 
-    async def dispatch(self, items: Sequence[DispatchItem]) -> None:
+    async def dispatch(self, items: Sequence[DispatchItem], *, complete: bool = True) -> None:
         """Add the items to the transaction; the connector may end it between two of them."""
-        left = sum(isinstance(item, SentRecord) for item in items)
+        left = sum(isinstance(item, SentRecord) for item in items) + (not complete)
         async for item in sliced(items):
             match item:
                 case Mark(offsets):

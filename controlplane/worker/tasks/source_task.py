@@ -60,6 +60,14 @@ class SentRecord(NamedTuple):
 DispatchItem = SentRecord | Mark | Boundary
 
 
+class ConvertedItems(NamedTuple):
+    """Converted items of a poll, up to a record that fails the task."""
+
+    items: list[DispatchItem]
+    failure: Exception | None = None
+    """Failure of the next record; None: these are all items."""
+
+
 def record_failure(text: str, place: str) -> ConnectError:
     """Return the failure of a task because of one of its records, which comes from `place`.
 
@@ -109,21 +117,29 @@ class LoadedSourceTask(NamedTuple):
             )
             return ()
 
-    async def converted(self, items: Sequence[PolledItem]) -> list[DispatchItem]:
+    async def converted(self, items: Sequence[PolledItem]) -> ConvertedItems:
         """Transform and convert the records of a poll in `thread`, and report those that failed.
 
-        Raises:
-            ToleranceExceeded: a record failed, and with it the task.
-            ConnectError: a record's topic has the control plane's state; none of the poll is sent.
+        A record fails the task if its error is not tolerated, or if its topic has the control
+        plane's state.
         """
         if not any(isinstance(item, PolledRecord) for item in items):
-            return [item for item in items if not isinstance(item, PolledRecord)]
+            return ConvertedItems([item for item in items if not isinstance(item, PolledRecord)])
 
-        def converted() -> list[DispatchItem]:
-            return [self._sent(item) if isinstance(item, PolledRecord) else item for item in items]
+        def converted() -> ConvertedItems:
+            sent: list[DispatchItem] = []
+            try:
+                for item in items:
+                    if isinstance(item, PolledRecord):
+                        sent.append(self._sent(item))
+                    else:
+                        sent.append(item)
+            except Exception as failure:  # noqa: BLE001 - raised once the others are sent
+                return ConvertedItems(sent, failure)
+            return ConvertedItems(sent)
 
         try:
-            records: list[DispatchItem] = await self.thread.call(converted)
+            records: ConvertedItems = await self.thread.call(converted)
         finally:  # also for the record that fails the task
             await self.reporter.report()
         return records
@@ -180,8 +196,8 @@ class Delivery(Protocol):
         """Prepare the next poll. All items of earlier polls have been dispatched."""
         ...
 
-    async def dispatch(self, items: Sequence[DispatchItem]) -> None:
-        """Send the items of one poll in order."""
+    async def dispatch(self, items: Sequence[DispatchItem], *, complete: bool = True) -> None:
+        """Send the items of one poll in order. `complete` is False if further records follow."""
         ...
 
     async def batch_dispatched(self) -> None:
@@ -252,7 +268,10 @@ class SourceTaskRun:
                 return
             if records := sum(isinstance(item, PolledRecord) for item in items):
                 self._loaded.metrics.polled_batch(records, monotonic() - began_s)
-            await delivery.dispatch(await self._loaded.converted(items))
+            converted, failure = await self._loaded.converted(items)
+            await delivery.dispatch(converted, complete=failure is None)
+            if failure is not None:  # as in Kafka, the records before the failed one are sent
+                raise failure
             await delivery.batch_dispatched()
             if not items:
                 await asyncio.sleep(EMPTY_POLL_S)
