@@ -1,7 +1,8 @@
 """Callers and connections of connectors and tasks that are abandoned."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.client_settings import ProducerSettings
-from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 from controlplane.worker.data_topics.kafka_producer import IdempotentTaskProducer
 from controlplane.worker.data_topics.record_queue import RecordQueue
 from controlplane.worker.lifecycle.connector_actor import ConnectorActor
@@ -91,6 +92,31 @@ async def test_a_dropped_queue_that_lingers_leaves_no_task() -> None:
     await until(lambda: len(asyncio.all_tasks()) == len(before) + 2)  # the sender lingers
     await queue.drop()
     await until(lambda: asyncio.all_tasks() == before)
+
+
+@pytest.mark.parametrize("end", [RecordQueue.drop, partial(RecordQueue.close, timeout_s=0)])
+async def test_an_ended_queue_refuses_records(
+    end: Callable[[RecordQueue], Awaitable[None]],
+) -> None:
+    """A caller that was left behind does not wait without end, also if it waits for room."""
+    sending = asyncio.Event()
+
+    async def hang(_: Any) -> None:
+        sending.set()
+        await asyncio.Event().wait()
+
+    queue, records = RecordQueue(hang, queued=1, batch=1), [cast(ProducerRecord, "record")]
+    async with asyncio.timeout(PATIENCE_S):
+        queued = await queue.put(records)
+        await sending.wait()
+        queued = [*queued, *await queue.put(records)]
+        waiting = asyncio.create_task(queue.put(records))
+        await asyncio.sleep(0)
+        await end(queue)
+        for refused in (waiting, queue.put(records)):
+            with pytest.raises(ProducerFailure, match="The producer of the task is closed"):
+                await refused
+    assert all(acknowledged.cancelled() for acknowledged in queued)
 
 
 class HeldTopicLog(MemoryLog):

@@ -52,15 +52,23 @@ class RecordQueue:
         self._room = asyncio.Condition()
         self._filled = asyncio.Event()
         self._closing = asyncio.Event()
+        self._ended = False
+        """True once nothing more is sent."""
         self._sender = asyncio.create_task(self._send_queued(), name="producer")
 
     async def put(
         self, records: Sequence[ProducerRecord]
     ) -> Sequence["asyncio.Future[RecordMetadata]"]:
-        """Queue records, waiting for room; return the acknowledgement of each."""
+        """Queue records, waiting for room; return the acknowledgement of each.
+
+        Raises:
+            ProducerFailure: the queue was closed or dropped, perhaps meanwhile.
+        """
         loop = asyncio.get_running_loop()
         async with self._room:
-            await self._room.wait_for(lambda: len(self._queue) < self._queued_max)
+            await self._room.wait_for(lambda: self._ended or len(self._queue) < self._queued_max)
+        if self._ended:
+            raise ProducerFailure("The producer of the task is closed")
         now_s = loop.time()
         queued = [QueuedRecord(record, loop.create_future(), now_s) for record in records]
         self._queue.extend(queued)
@@ -75,16 +83,20 @@ class RecordQueue:
             await asyncio.wait([self._sender], timeout=timeout_s)
         finally:
             await cancel_all([self._sender])
-        self._cancel_queued()
+            await self._end()
 
     async def drop(self) -> None:
         """End, and send nothing more."""
         await cancel_all([self._sender])
-        self._cancel_queued()
+        await self._end()
 
-    def _cancel_queued(self) -> None:
+    async def _end(self) -> None:
+        """Cancel what is queued, and refuse further records."""
+        self._ended = True
         for queued in self._queue:
             queued.acknowledged.cancel()
+        async with self._room:
+            self._room.notify_all()
 
     async def _send_queued(self) -> None:
         while True:
