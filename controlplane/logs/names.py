@@ -79,6 +79,8 @@ def path_of(where: str) -> Path:
 
 def is_embedded(where: str) -> bool:
     """Return True for an embedded log: by the scheme, or because the file is a SQLite file."""
+    if is_cluster(where):
+        return False
     return where.startswith(SQLITE) or _magic(path_of(where)) == _MAGIC
 
 

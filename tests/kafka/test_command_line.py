@@ -64,7 +64,7 @@ async def test_a_cluster_is_inspected_and_imported(
         await run("inspect", log, "--rest", *options)
         for log, options in ((where, topics), (copy, topics), (file, []))
     ]
-    assert [result.code for result in results] == [0, 0, 0]
+    assert [result.code for result in results] == [0, 0, 0], results[0].err
     answers = [result.json for result in results]
     roots = [answer.pop("/")["answer"] for answer in answers]
     ids = [root["kafka_cluster_id"] for root in roots]

@@ -102,6 +102,7 @@ def test_the_content_of_a_file_decides(tmp_path: Path) -> None:
     assert not is_embedded(str(tmp_path / "dump.db"))
     assert not is_embedded(str(tmp_path / "nowhere.db"))
     assert is_embedded("sqlite:///nowhere.db")
+    assert not is_embedded("kafka://broker:9092")
 
 
 @pytest.mark.parametrize(
