@@ -29,6 +29,7 @@ def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
     return [Entry(CONFIG, 0, offset, 1_000 + offset, b"k", value) for offset in offsets]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(15, proved=600), phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )

@@ -69,6 +69,7 @@ def test_merges_change_no_answer(
         assert {*heads} <= {*result.earlier_heads, result.head}
 
 
+@pytest.mark.slow
 def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
     """A merge of many looks changes no answer; the recorded history is stretched to 17 days."""
     entries = lasting_days(recorded_entries(HISTORY))

@@ -292,6 +292,7 @@ def _hidden(text: str) -> str:
     return redacted_text(without_secrets(text, lambda _: HIDDEN))
 
 
+@pytest.mark.slow
 @settings(max_examples=FEWER_EXAMPLES)
 @given(values)
 def test_every_release_reads_the_same_values(
