@@ -16,6 +16,18 @@ _REBALANCE = "Request cannot be completed because a rebalance is expected"
 """Message of endpoints that answer 500 during a rebalance, before they examine the request
 (`DistributedHerder#checkRebalanceNeeded`)."""
 
+NOT_SERVING = frozenset(
+    {
+        httpx.codes.BAD_GATEWAY,
+        httpx.codes.SERVICE_UNAVAILABLE,
+        httpx.codes.GATEWAY_TIMEOUT,
+    }
+)
+"""Statuses of a worker that starts, stops or is overloaded, or of a proxy that reaches none."""
+
+PATH_MAX = 60_000
+"""Maximum length of a path with a name; httpx refuses URLs of more than 65,536 characters."""
+
 _JETTY_REASON = re.compile(r"<th>MESSAGE:</th><td>([^<]*)</td>|<pre>reason: ([^<]*)</pre>")
 """Pattern of the reason in Jetty's error pages."""
 

@@ -22,19 +22,12 @@ from controlplane.core.releases.profiles import RELEASES, Profile, resolve
 from controlplane.core.text.safe_text import count, safe, short
 from controlplane.logs.log import LogNotUsable
 from controlplane.projection.follower import Follower
-from controlplane.worker_api import json_of, reason_of
+from controlplane.worker_api import NOT_SERVING, json_of, reason_of
 
 CONNECTORS_NAMED = 3
 """Maximum number of connectors that a refusal names."""
 
 _ACCESS = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-
-_NO_WORKER = (
-    httpx.codes.BAD_GATEWAY,
-    httpx.codes.SERVICE_UNAVAILABLE,
-    httpx.codes.GATEWAY_TIMEOUT,
-)
-"""Statuses of a proxy whose worker does not run."""
 
 
 class IdentifiedCluster(NamedTuple):
@@ -104,7 +97,7 @@ async def identify_cluster(
 
 def _may_start(answer: httpx.Response) -> bool:
     """True for the 404 page of a starting worker, and for a proxy without its worker."""
-    return is_error_page(answer) or answer.status_code in _NO_WORKER
+    return is_error_page(answer) or answer.status_code in NOT_SERVING
 
 
 def _worker(name: str, answer: httpx.Response) -> WorkerInfo:

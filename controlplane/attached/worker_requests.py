@@ -9,7 +9,7 @@ from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.java import json_codec
 from controlplane.core.plan import Reason, Rejected
 from controlplane.rest.endpoints.entities import TARGETS
-from controlplane.worker_api import connector_path
+from controlplane.worker_api import PATH_MAX, connector_path
 
 _TARGETING: Mapping[type, str] = {
     commands.PauseConnector: "pause",
@@ -19,9 +19,6 @@ _TARGETING: Mapping[type, str] = {
 }
 """Last part of the path of commands without a body, all sent with PUT."""
 
-
-PATH_MAX = 60_000
-"""Maximum length of a path with a name; httpx refuses URLs of more than 65,536 characters."""
 
 _NO_PATH = (
     "The name of the connector or of its class cannot be part of a worker's URL: "

@@ -27,7 +27,13 @@ from controlplane.logs.log_factory import OpenOptions, open_any_log
 from controlplane.logs.names import is_cluster
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
-from controlplane.worker_api import connector_path, is_temporary, json_of, reason_of
+from controlplane.worker_api import (
+    NOT_SERVING,
+    connector_path,
+    is_temporary,
+    json_of,
+    reason_of,
+)
 
 PATIENCE_S = 30.0
 """Longest time in seconds to retry after a temporary refusal, such as a rebalance."""
@@ -302,16 +308,10 @@ class Api:
                 f"before Connect sees it ({message}){self._compat_hint}"
             )
         if answer.is_server_error:
-            failure = NotServing if answer.status_code in _NOT_SERVING else Unavailable
+            failure = NotServing if answer.status_code in NOT_SERVING else Unavailable
             return failure(f"{self.name} failed: {message}")
         return Declined(message)
 
-
-_NOT_SERVING = {
-    httpx.codes.BAD_GATEWAY,
-    httpx.codes.SERVICE_UNAVAILABLE,
-    httpx.codes.GATEWAY_TIMEOUT,
-}
 
 _PROOFS = {"basic": "--user NAME:PASSWORD", "bearer": "--token TOKEN"}
 """Options for credentials by HTTP authentication scheme."""

@@ -32,15 +32,13 @@ from controlplane.rest.endpoints.pure_requests import (
 from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.scenario.story import RecordedAnswer
 from controlplane.terminal.command_errors import InputRefused
+from controlplane.worker_api import PATH_MAX
 
 REQUESTS_AT_ONCE = 4
 """Requests to one worker at the same time: a worker answers most reads in one thread."""
 
 ROUND_PAUSE_S = 0.5
 """Pause in seconds between two rounds."""
-
-PATH_MAX = 60_000
-"""Longest path of a connector. `httpx` refuses URLs of more than 65,536 characters."""
 
 SINK_OFFSETS = "offsets of sinks are in consumer groups, not in the log"
 NO_TRACKING = "this worker does not track the topics of connectors"
