@@ -235,7 +235,7 @@ class CommandExecution:
         state = await self._log.state_at_end()
         mine = await self._is_mine(accepted, state, command)
         if step == created and not mine:
-            return Rejected(Reason.FAILED, _NOT_DONE.format(command.connector))
+            return Rejected(Reason.FAILED, _NOT_DONE.format(name))
         if step == TAKE_BACK:
             refused = await self._take_back(accepted, name) if mine else None
             if refused is not None:
@@ -243,10 +243,10 @@ class CommandExecution:
                 return _with_remains(failure, name, refused)
             return Rejected(Reason.FAILED, _TAKEN_BACK.format(name))
         if not mine:
-            return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
-        if state.config.targets.get(command.connector) is not Target.STOPPED:
+            return Rejected(Reason.CONFLICT, _CHANGED.format(name))
+        if state.config.targets.get(name) is not Target.STOPPED:
             if step not in _LAST_STEPS:
-                return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
+                return Rejected(Reason.CONFLICT, _CHANGED.format(name))
             # The last request resumes or pauses the connector, so all requests are done.
             return outcome_of(HookSuccess(definite=False))
         # The offsets may be set in part. Reset and alteration are sent again; that does no harm.

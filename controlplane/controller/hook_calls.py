@@ -8,7 +8,7 @@ from functools import partial
 from controlplane.controller.external import ExternalActionFailed, HasConfigValues
 from controlplane.core.plan import AskHook, HookFailure, HookOutcome
 from controlplane.core.plugins.offset_hooks import Hook
-from controlplane.event_loop import in_daemon_thread
+from controlplane.event_loop import in_daemon_thread, is_cancelled
 from controlplane.failure_text import shortened
 
 CALLS_AT_ONCE = 8
@@ -55,9 +55,7 @@ class HookCalls:
                 f"{self._timeout_s:g} s, so no offset is changed here"
             )
         except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            assert caller is not None
-            if self._closed is None or caller.cancelling():
+            if self._closed is None or is_cancelled():
                 raise
             raise self._closed from None  # only the call was cancelled, by `_cancel`
         finally:

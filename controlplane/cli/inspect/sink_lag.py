@@ -62,11 +62,13 @@ async def stored_offsets(
     offsets: dict[str, GroupOffsets] = {}
     if not is_embedded(source.where):
         return offsets
+    context = _context(reading, state)
     async with _groups(source, reading) as groups:
+        if groups is None:
+            return offsets
         for name in views.connectors(state):
-            if groups is not None and views.connector_type(state, name, plugins) == "sink":
+            if views.connector_type(state, name, plugins) == "sink":
                 with suppress(ExternalActionFailed):
-                    context = _context(reading, state)
                     offsets[name] = await sink_offsets(state, name, context, groups)
     return offsets
 

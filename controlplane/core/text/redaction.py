@@ -216,8 +216,8 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
     """Redact the value of one config key; empty values and None stay.
 
     Everything beneath a secret's key is hidden, too. So is the `value` of an object whose `name` is
-    such a key. `mark` gives the value to show instead of each
-    redacted one. The function is not recursive: values may be nested deeper than Python's stack.
+    such a key. `mark` gives the value to show instead of each redacted one. The function is not
+    recursive: values may be nested deeper than Python's stack.
     """
     root: list[Any] = [None]
     pending: list[_PendingValue] = [(root, 0, value, is_secret(key))]
