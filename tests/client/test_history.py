@@ -254,6 +254,10 @@ def test_watch_prints_a_line_for_each_change(changed: ClusterCalls) -> None:
     assert "hunter2" not in printed
 
 
+EVENTS = {"content-type": "text/event-stream"}
+CHANGE = b'id: {"connect-configs":[4]}\nevent: change\ndata: {"after": "PAUSED"}\n\n'
+
+
 class BreakingStream(httpx.AsyncByteStream):
     """Stream of events that breaks before the first change."""
 
@@ -268,11 +272,9 @@ async def test_watch_resumes_if_the_connection_breaks_before_a_change(
 ) -> None:
     """The second connection asks for the changes since the beginning of the first one."""
     monkeypatch.setattr(watch_command, "PAUSE_S", 0)
-    change = b'id: {"connect-configs":[4]}\nevent: change\ndata: {"after": "PAUSED"}\n\n'
-    events = {"content-type": "text/event-stream"}
     worker = FakeWorker(
-        httpx.Response(200, headers=events, stream=BreakingStream()),
-        httpx.Response(200, headers=events, content=change),
+        httpx.Response(200, headers=EVENTS, stream=BreakingStream()),
+        httpx.Response(200, headers=EVENTS, content=CHANGE),
     )
     async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
         assert await anext(changes) == {"after": "PAUSED", "id": '{"connect-configs":[4]}'}
@@ -287,14 +289,12 @@ async def test_watch_reconnects_while_the_server_restarts(
 ) -> None:
     """A 502 or 503 ends `watch` only before its first connection."""
     monkeypatch.setattr(watch_command, "PAUSE_S", 0)
-    change = b'id: {"connect-configs":[4]}\nevent: change\ndata: {"after": "PAUSED"}\n\n'
     refusal = {"error_code": 503, "message": "Worker is shutting down"}
     restarting = httpx.Response(502), httpx.Response(503, json=refusal)
-    events = {"content-type": "text/event-stream"}
     worker = FakeWorker(
-        httpx.Response(200, headers=events, stream=BreakingStream()),
+        httpx.Response(200, headers=EVENTS, stream=BreakingStream()),
         *restarting,
-        httpx.Response(200, headers=events, content=change),
+        httpx.Response(200, headers=EVENTS, content=CHANGE),
     )
     async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
         assert await anext(changes) == {"after": "PAUSED", "id": '{"connect-configs":[4]}'}

@@ -332,8 +332,10 @@ CLEANED_SOON = {
     "command.storage.segment.ms": "100",
     "command.storage.min.cleanable.dirty.ratio": "0",
 }
+"""Settings under which brokers clean a command topic soon, but no record of the last 30 days."""
+
 CLEANED_AT_ONCE = {**CLEANED_SOON, "command.storage.min.compaction.lag.ms": "0"}
-"""The same, without the 30 days for which a new command topic keeps its records."""
+"""Settings under which brokers clean a command topic soon, whatever the age of a record."""
 
 KEYED = commands.CreateConnector("orders", FILE)
 PAUSE = commands.PauseConnector("orders")

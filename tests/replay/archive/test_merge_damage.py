@@ -26,6 +26,7 @@ from tests.replay.archive.history_crashes import first_of
 from tests.replay.archive.merges import KIP, looks, merged, next_config
 from tests.replay.archive.test_damage import altered, manifest_altered, missing, segment
 from tests.replay.cli.replay_calls import call, content, refusal
+from tests.replay.limited_process import run_limited
 from tests.tidy.source import ROOT
 
 HISTORY = "roll-3.4-3.9-3.4"
@@ -111,14 +112,7 @@ def test_a_full_disk_changes_nothing(small: Path) -> None:
     limit = 3_000
     sizes = [len(stored) for stored in before.values()]
     assert max(sizes) > limit > min(sizes)
-    ended = subprocess.run(
-        [sys.executable, "-m", "replay", "compact-archive", small],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
+    ended = run_limited(resource.RLIMIT_FSIZE, limit, limit, "compact-archive", small)
     assert ended.returncode == 2
     assert f"{small} cannot be written (File too large)" in ended.stderr
     assert content(small) == before

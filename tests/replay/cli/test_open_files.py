@@ -3,7 +3,6 @@
 import os
 import resource
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from replay.archive.segments.segment_files import READ_AT_ONCE_BYTES, SegmentSizes
 from tests.replay.archive.archives import archive
 from tests.replay.archive.test_append import configs
-from tests.tidy.source import ROOT
+from tests.replay.limited_process import run_limited
 
 LIMIT, SEGMENTS = 100, 120
 
@@ -27,14 +26,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def state_with(folder: Path, soft: int, hard: int) -> "subprocess.CompletedProcess[str]":
     """Run `replay state` in a process with these limits of open files."""
-    return subprocess.run(
-        [sys.executable, "-m", "replay", "state", folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
-    )
+    return run_limited(resource.RLIMIT_NOFILE, soft, hard, "state", folder)
 
 
 def test_a_low_limit_of_open_files_is_raised(many_files: Path) -> None:

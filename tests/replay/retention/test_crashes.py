@@ -24,6 +24,7 @@ from tests.replay.archive.history_crashes import first_of
 from tests.replay.archive.merges import KIP, looks
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.crash_points import CrashPoint, before_manifest, behind_manifest, killed_at
+from tests.replay.limited_process import run_limited
 from tests.replay.retention.retention_archives import answers_from, retained
 from tests.replay.retention.retention_crashes import LOOKS
 from tests.tidy.source import ROOT
@@ -156,14 +157,8 @@ def test_a_full_disk_changes_nothing(folder: Path) -> None:
     """A retention without room fails, says why, and removes its own files; a later one succeeds."""
     before = content(folder)
     limit = 3_000
-    ended = subprocess.run(
-        [sys.executable, "-m", "replay", "compact-archive", folder, "--retain", "1h"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
+    retain = ("compact-archive", folder, "--retain", "1h")
+    ended = run_limited(resource.RLIMIT_FSIZE, limit, limit, *retain)
     assert ended.returncode == 2
     assert f"{folder} cannot be written (File too large)" in ended.stderr
     assert content(folder) == before
