@@ -166,13 +166,15 @@ async def test_a_defect_while_a_connector_stops_leaves_no_status(
 async def test_a_defect_that_ends_an_actor_fails_the_connector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The connector is FAILED with the trace of the defect."""
-    async with running(BadSource) as worker:
+    """The connector is FAILED with the trace of the defect, and the log has a warning."""
+    notices = RecordedNotices()
+    async with running(BadSource, notices=notices) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
         await until_state(worker, "bad", "RUNNING", "RUNNING")
         with monkeypatch.context() as patch:
             patch.setattr(ConnectorActor, "_remove", _defect)
             await worker.plane.execute(DeleteConnector("bad"))
             await until_state(worker, "bad", "FAILED", "RUNNING")
+        await until(lambda: notices.of("connector_not_run"))
         status = connector_status(worker, "bad")
         assert "defect of the runtime" in str(status and status.trace)

@@ -178,10 +178,8 @@ class ConnectorActor:
             with connector_logs(self._name):
                 while not await self._ended_after_change():
                     pass
-        except Exception as defect:
-            trace = await text_in_time(trace_of, defect)
-            self._around.statuses.connector(self._name, State.FAILED, trace, safe=True)
-            raise
+        except Exception as defect:  # noqa: BLE001 - no code awaits the actor's result
+            await self._report_connector(defect)
 
     async def _ended_after_change(self) -> bool:
         """Wait for a change and apply it; return True if nothing remains to be run."""
