@@ -58,11 +58,11 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be only the end of a log, after a record L in this order. A partition's running
-    maximum may then stem from a record up to L, which this function does not get. So the rank of an
-    entry may be too low. Its true rank then has the time and the partition number of L, the lowest
-    possible ones. Such entries come first with either rank, but those of different topics may
-    change places. No fold depends on that.
+    The entries may be only the end of a log, after a record L in this order. The running maximum of
+    a partition may then be that of an earlier record, which this function does not get. So the rank
+    of an entry may be too low. The true rank of such an entry has the time and the partition number
+    of L, the lowest after L. So these entries come first with either rank. Only those of different
+    topics may change places, and no fold depends on that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -211,8 +211,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """Refusal to answer with, in a release that writes the records and then refuses."""
     release: str | None = None
     """Release that answers. `decide.with_complete_outcome` sets it and the two fields below when
-    the command is carried out. The answer then depends on this outcome alone. None: `decide` was
-    not asked for the whole answer, or the outcome was stored without it, as earlier versions do."""
+    the command is carried out. The answer then depends on this outcome alone. None: the outcome is
+    not complete. Earlier versions stored no complete outcome."""
     connector: ConnectorAfterCommand | None = None
     """Connector in the answer; None: the answer shows none."""
     status: LeftStatus | None = None

@@ -1,6 +1,6 @@
 """Decides alter and reset of the offsets of a stopped connector (KIP-875).
 
-Sources and sinks store offsets in different places. The course is the same: check, call the
+Sources and sinks store offsets in different places. The order of work is the same: check, call the
 connector's `alterOffsets` hook, write. The hook may know offsets outside of Kafka. A worker fences
 the tasks of an exactly-once source before it calls the hook. The control plane asks all questions
 first, so a refusal changes nothing. Kafka: `Worker#modifyConnectorOffsets`.

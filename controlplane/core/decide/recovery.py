@@ -1,7 +1,7 @@
 """Decides the fate of a command that was accepted but never finished, as when a leader died.
 
 Every step of a plan may be repeated, so most commands simply run again from their first step. There
-are five exceptions:
+are six exceptions:
 
 1. A creation or deletion that has taken effect is only finished: the steps after its commit point
    run.

@@ -2,7 +2,7 @@
 
 Pause and resume write one record. Stop writes two, and their order matters. The empty task set
 comes first. A STARTED connector without tasks is harmless, but a STOPPED one with tasks is not. So
-a crash between the two is harmless.
+a crash between the two records is harmless.
 """
 
 from controlplane.core.commands import (

@@ -90,7 +90,7 @@ def fencing(
 ) -> tuple[Step, ...]:
     """Steps that ensure that no producer of an older task generation can write.
 
-    `config`: the connector's config, also of one that is only being created.
+    `config`: the connector's config; the connector may still have to be created.
     A `TaskCount` record holds the number of producers to fence the next time. So it is written
     after the old generation is fenced and before a task of the new one starts. It outlives the
     connector. Kafka: `DistributedHerder#doFenceZombieSourceTasks`.

@@ -20,9 +20,9 @@ from controlplane.core.records import (
 ENDED_KEPT = 10_000
 """Number of ended commands that are kept, so that a repeated id gets the same answer.
 
-A fleet's automation sends fewer commands between a request and its last repetition. This number of
-commands takes a few megabytes. The log may have more commands; a long-running process must not keep
-all of them.
+Even a client that automates a whole fleet repeats a request before it sends so many others. This
+number of commands takes a few megabytes. The log may have more commands; a long-running process
+must not keep all of them.
 """
 
 

@@ -8,7 +8,7 @@ A catalogue describes it in words:
     raises UnsupportedOperationException     no offsets can be altered from outside
     as FileStreamSourceConnector             (or one of MirrorMaker's) checks like that connector
     by the config key 'KEY': VALUE accepts, VALUE declines, …
-                                             one of the first four, by what the config says
+                                             one of the first four, by the value of this key
 
 Kafka: `FileStreamSourceConnector`, `MirrorUtils`.
 """

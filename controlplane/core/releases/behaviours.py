@@ -15,7 +15,7 @@ class Behaviour(NamedTuple):
     field: str
     ground: str
     spans: tuple[tuple[str, str | None, Any], ...]
-    """(first release, first release after the span or None, value); elsewhere it is `other`."""
+    """(first release, first release after the span or None, value); in other releases: `other`."""
     other: Any = False
     kip: Any = None
     """Value in the profile `kip`; None: that of the newest release."""

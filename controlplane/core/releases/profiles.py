@@ -63,7 +63,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     removal_drops_deferred: bool
     """A connector tombstone also drops its deferred task configs."""
     commit_needs_config: bool
-    """A task commit without a connector config removes the tasks. The fold fills
+    """A task commit without a connector config removes the tasks. Only folds of such releases fill
     `ConfigState.applied`."""
     commit_needs_deferred: bool
     """A task commit with nothing deferred is poison (NullPointerException)."""
@@ -256,7 +256,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     restart_writes_first: bool
     """A restart request of a connector without status is written, then refused."""
     restart_knows_old_tasks: bool
-    """Restarting a task beyond the committed count is a conflict: it is known, but has no owner."""
+    """A restart of a task beyond the committed count is a conflict: the task has no owner.
+    Elsewhere the task is unknown."""
     logger_levels_trimmed: bool
     """White space around a logger level is ignored."""
     logger_levels_needed: bool
