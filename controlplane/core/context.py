@@ -32,6 +32,10 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Names in `config.providers`. A value that a provider supplies is unknown here; it counts as
     valid."""
 
+    def is_provided(self, value: str) -> bool:
+        """True if a config value refers to a provider: `${provider:path:key}` (KIP-297)."""
+        return any("}" in value.partition(f"${{{name}:")[2] for name in self.config_providers)
+
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs of `decide`. `profile` is the release whose records are written."""

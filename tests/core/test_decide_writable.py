@@ -203,3 +203,10 @@ def test_a_topic_from_a_config_provider_is_accepted() -> None:
     """A topic from a config provider is not checked: its value is unknown."""
     config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC}"}
     assert planned([], CreateConnector("b", config), worker=PROVIDED).steps
+
+
+def test_an_unclosed_reference_is_the_name_of_a_topic() -> None:
+    """A provider replaces no reference without its closing brace."""
+    config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC"}
+    refusal = refused([], CreateConnector("b", config), worker=PROVIDED)
+    assert "cannot be the name of a topic" in str(refusal.text)

@@ -136,6 +136,29 @@ def test_references_to_a_provider_are_accepted() -> None:
     )
 
 
+@pytest.mark.parametrize("release", ["2.8.2", "3.4.1", "3.9.1", "4.3.0", "kip"])
+@pytest.mark.parametrize(
+    "provided",
+    [
+        {"consumer.override.max.poll.records": "${file:/etc/x:records}"},
+        {"transforms": "${file:/etc/x:aliases}", "transforms.a.type": "org.example.A"},
+        {"transforms": "a", "transforms.a.type": "${file:/etc/x:class}"},
+        {"predicates": "${file:/etc/x:aliases}"},
+    ],
+)
+def test_references_are_accepted_in_every_part(provided: ConfigBody, release: str) -> None:
+    """The value of a client override, an alias list or an aliased class is unknown as well."""
+    where = context(release=release, config_providers=("file",), override_policy="All")
+    assert refusal(SINK | provided, where) is None
+
+
+def test_a_reference_in_an_override_still_needs_the_policys_consent() -> None:
+    """The policy decides by the key, which is known."""
+    config = SINK | {"consumer.override.max.poll.records": "${file:/etc/x:records}"}
+    where = context(config_providers=("file",), override_policy="None")
+    assert "The 'None' policy does not allow" in text(config, where)
+
+
 def test_a_null_under_a_plugins_own_key_passes_and_fails_later() -> None:
     """In a release, a null under a plugin's own key passes; our profile refuses it."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}

@@ -205,7 +205,7 @@ def _surrogate_fault(name: str) -> str | None:
 def _offsets_topic_fault(state: ClusterState, config: Properties, context: Context) -> str | None:
     """Error for an offsets topic with an illegal name or another role in the cluster, or None."""
     topic, topics = config.get(OFFSETS_TOPIC), state.topics
-    if not isinstance(topic, str) or _is_provided(topic, context):
+    if not isinstance(topic, str) or context.worker.is_provided(topic):
         return None
     if not is_legal(topic):
         return f"{OFFSETS_TOPIC} is {topic!a}, which cannot be the name of a topic: use {ALLOWED}"
@@ -215,8 +215,3 @@ def _offsets_topic_fault(state: ClusterState, config: Properties, context: Conte
             "choose a topic of its own for offsets"
         )
     return None
-
-
-def _is_provided(value: str, context: Context) -> bool:
-    """True if a config provider supplies the value (KIP-297)."""
-    return any(f"${{{name}:" in value for name in context.worker.config_providers)

@@ -58,14 +58,18 @@ def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
 def _checked_overrides(
     subject: ValidationSubject, client: str, prefix: str, texts: Properties
 ) -> Validation:
-    """Result of the overrides of one client. Raises `InvalidValue`."""
+    """Result of the overrides of one client. Raises `InvalidValue`.
+
+    Values from config providers are unknown here, so they are not parsed.
+    """
     # Older releases parse the overrides of every client by the definition of the producer.
     by_client = subject.profile.overrides_by_client
     definition = subject.path.definition(client if by_client else "producer")
     keys = {key.name: key for key in definition}
+    parsed_names = keys.keys() - subject.with_config(texts).provided_keys()
     checks: dict[str, KeyCheck] = {}
     for name, text in texts.items():
-        value = parse(keys[name], text, subject.find) if name in keys else text
+        value = parse(keys[name], text, subject.find) if name in parsed_names else text
         error = policy_error(name, subject.worker, subject.profile)
         checks[name] = KeyCheck(name, value, () if error is None else (error,))
     return prefixed(keys, in_hash_order(checks), prefix)

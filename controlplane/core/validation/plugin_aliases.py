@@ -54,6 +54,7 @@ def aliased_keys(subject: ValidationSubject) -> Iterator[ConfigKey]:
 
 def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
     """Check the classes of the listed plugins; recommend the available classes and versions."""
+    provided = subject.provided_keys()
     for alias_list in _LISTS:
         for alias in _aliases(subject, alias_list):
             names = [plugin.class_name for plugin in subject.path.of_kind(alias_list.kind)]
@@ -65,14 +66,15 @@ def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
                 set_facts(checked, versioned, recommended=[version])
             try:
                 _check_negation(subject, alias_list, alias)
-                _check_type(subject, alias_list, check.name, check.value)
+                if check.name not in provided:
+                    _check_type(subject, alias_list, check.name, check.value)
             except InvalidValue as invalid:
                 add_errors(checked, check.name, str(invalid))
 
 
 def _aliases(subject: ValidationSubject, alias_list: _AliasList) -> list[str]:
-    """Aliases in the list; none in a release without it (KIP-585)."""
-    if alias_list.key not in subject.config:
+    """Aliases in the list; none in a release without it (KIP-585), or from a config provider."""
+    if alias_list.key not in subject.config or alias_list.key in subject.provided_keys():
         return []
     keys = [key for key in subject.path.definition("connector") if key.name == alias_list.key]
     names = parse(keys[0], subject.config[alias_list.key], subject.find) if keys else None

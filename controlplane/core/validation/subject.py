@@ -69,15 +69,10 @@ class ValidationSubject(NamedTuple):
         )
 
     def provided_keys(self) -> set[str]:
-        """Keys whose values refer to a provider: `${provider:path:key}` (KIP-297)."""
+        """Keys whose values refer to a config provider."""
         if not self.worker.config_providers:
             return set()
-        reference_starts = [f"${{{name}:" for name in self.worker.config_providers]
-        return {
-            name
-            for name, value in self.config.items()
-            if any("}" in (value or "").partition(begin)[2] for begin in reference_starts)
-        }
+        return {name for name, value in self.config.items() if self.worker.is_provided(value or "")}
 
     def find(self, key: str, text: str) -> JavaClass | None:
         """Class that the text under a key means; None: no such class.
