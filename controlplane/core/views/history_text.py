@@ -31,7 +31,8 @@ def event_document(event: HistoryEvent, topics: Topics) -> dict[str, Any]:
     """
     before, after = event.values
     if event.aspect is Aspect.TASK_CONFIG and before and after:
-        names = differing_names(before, after)
+        # A member whose secret has changed differs, too, although both are hidden.
+        names = differing_names(event.before, event.after)
         before, after = (_only(members, names) for members in (before, after))
     return {
         "at": record_text.place(event.entry.position, topics),

@@ -116,6 +116,17 @@ def test_members_of_task_configs_are_compared_as_in_java(
     assert repr((document["before"], document["after"])) == repr(members)
 
 
+def test_a_changed_secret_of_a_task_is_a_member_that_differs() -> None:
+    """The JSON of a change names the member; both of its values are hidden."""
+    commit = ("commit-c", '{"tasks":1}')
+    values = (f'{{"properties":{{"a":"1","db.password":"{word}"}}}}' for word in ("old", "new"))
+    task_records = [record for value in values for record in (("task-c-0", value), commit)]
+    events = history(config(connector("c"), *task_records), "c", KIP).events
+    *_, last = (event for event in events if event.aspect is Aspect.TASK_CONFIG)
+    document = event_document(last, Topics())
+    assert document["before"] == document["after"] == {"db.password": "[hidden]"}
+
+
 def test_the_history_uses_topics_and_isolation_of_the_worker() -> None:
     """The history uses the worker's topics and isolation."""
     entry = Entry("mine", 0, 0, 0, b"connector-c", b'{"properties":{}}', aborted=True)
