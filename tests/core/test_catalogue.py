@@ -155,6 +155,15 @@ def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -
             b'[{"class": "a", "alter_offsets": "perhaps"}]',
             "'perhaps' does not say what the hook does",
         ),
+        (b'[{"class": "a", "since": "four"}]', "'four' is no release: write it like 3.4"),
+        (
+            b'[{"class": "a", "config": [{"name": "k", "type": "INT", "until": ""}]}]',
+            "'' is no release: write it like 3.4 or 3.4.1 - at `$[0].config[0]`",
+        ),
+        (
+            b'[{"class": "a", "before": [{"until": "3.x", "version": "1"}]}]',
+            "'3.x' is no release: write it like 3.4 or 3.4.1 - at `$[0].before[0]`",
+        ),
     ],
 )
 def test_malformed_catalogues_are_refused(text: bytes, message: str) -> None:

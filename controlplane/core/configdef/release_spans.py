@@ -5,12 +5,22 @@ first. An entry sets fields for all releases older than its `until`. It override
 it.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.releases.profiles import NAME_DIGITS, Profile
+
+_RELEASE = re.compile(rf"\d{{1,{NAME_DIGITS}}}(\.\d{{1,{NAME_DIGITS}}}){{0,3}}", re.ASCII)
+
+
+def _check_releases(*releases: str | None) -> None:
+    """Refuse a text that is no release. msgspec adds the place of this ValueError in a file."""
+    for release in releases:
+        if release is not None and not _RELEASE.fullmatch(release):
+            raise ValueError(f"{release!r} is no release: write it like 3.4 or 3.4.1")
 
 
 class ReleaseSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,11 +29,17 @@ class ReleaseSpan(msgspec.Struct, frozen=True, kw_only=True):
     since: str | None = None
     until: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_releases(self.since, self.until)
+
 
 class EarlierFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields that a row had in all releases older than `until`."""
 
     until: str
+
+    def __post_init__(self) -> None:
+        _check_releases(self.until)
 
 
 _Row = TypeVar("_Row", bound=ReleaseSpan)
