@@ -17,15 +17,18 @@ def restoration(
     A connector that did not exist then is deleted. Tasks and statuses are left to the workers.
     """
     config = then.config.connectors.get(connector)
-    changes = tuple(
-        OffsetChange(view.partition, view.offset)
-        for view in views.source_offsets(then, connector)
-        if view.offset is not None
-    )
     return RestoreConnector(
         connector,
         config,
         then.config.targets.get(connector) if config is not None else None,
-        changes if offsets else None,
+        _past_offsets(then, connector) if offsets else None,
         moment,
+    )
+
+
+def _past_offsets(then: ClusterState, connector: str) -> tuple[OffsetChange, ...]:
+    return tuple(
+        OffsetChange(view.partition, view.offset)
+        for view in views.source_offsets(then, connector)
+        if view.offset is not None
     )
