@@ -43,7 +43,7 @@ from controlplane.core.plan import (
     Rejected,
 )
 from controlplane.core.plugins import Plugins
-from controlplane.core.state import ClusterState, ConfigState
+from controlplane.core.state import ClusterState, part_of
 
 _DECIDERS: Mapping[type, restore_plan.DecideCommand] = {
     commands.CreateConnector: create_with_offsets.create,
@@ -214,23 +214,12 @@ def with_complete_outcome(
 def _state_after(state: ClusterState, connector: str, plan: Plan) -> ClusterState:
     """State after the plan's config records. Only the connector's own rows are copied."""
     fold = ConfigFold(state.profile)
-    fold.adopt(_rows_of(state.config, connector))
+    fold.adopt(part_of(state.config, connector))
     drafts = (draft for step in plan.steps for draft in step.records)
     for draft in drafts:
         if draft.topic == state.topics.config:
             fold.apply(Entry(draft.topic, 0, -1, -1, draft.key, draft.value))
     return msgspec.structs.replace(state, config=fold.publish())
-
-
-def _rows_of(config: ConfigState, connector: str) -> ConfigState:
-    """Config state reduced to the rows of one connector."""
-    tables = msgspec.structs.asdict(config).items()
-    rows = {
-        name: {connector: table[connector]} if connector in table else {}
-        for name, table in tables
-        if isinstance(table, Mapping)
-    }
-    return msgspec.structs.replace(config, **rows)
 
 
 _CompleteOutcome = Callable[[Outcome, ClusterState, str, Plugins], Outcome]
