@@ -1,6 +1,7 @@
 """Configs that are accepted on trust because they cannot be checked, and those still refused."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ UNKNOWN: ConfigBody = {"name": "x", "connector.class": "org.example.Jdbc", "url"
 
 
 def context(
-    *listed: dict[str, str], release: str = "3.9.1", trusting: bool = False, **worker: object
+    *listed: dict[str, Any], release: str = "3.9.1", trusting: bool = False, **worker: object
 ) -> Context:
     """Return the context of a worker that lists these plugins."""
     plugins = catalogued(json.dumps(listed).encode(), trusting=trusting)
@@ -150,6 +151,23 @@ def test_references_are_accepted_in_every_part(provided: ConfigBody, release: st
     """The value of a client override, an alias list or an aliased class is unknown as well."""
     where = context(release=release, config_providers=("file",), override_policy="All")
     assert refusal(SINK | provided, where) is None
+
+
+def test_a_password_with_a_reference_is_hidden() -> None:
+    """A worker hides the whole value, which may be secret beside the reference."""
+    own_key = {"name": "db.password", "type": "PASSWORD"}
+    plugin: dict[str, Any] = {"class": "org.example.Jdbc", "type": "sink", "config": [own_key]}
+    secret = "a-${file:/etc/x:b}"
+    config = UNKNOWN | {
+        "topics": "t",
+        "db.password": secret,
+        "consumer.override.sasl.jaas.config": secret,
+    }
+    answer = validate(config, context(plugin, config_providers=("file",), override_policy="All"))
+    assert isinstance(answer, Validation)
+    values = {info.value.name: info.value.value for info in answer.configs}
+    assert values["db.password"] == "[hidden]"
+    assert values["consumer.override.sasl.jaas.config"] == "[hidden]"
 
 
 def test_a_reference_in_an_override_still_needs_the_policys_consent() -> None:

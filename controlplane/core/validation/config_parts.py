@@ -8,7 +8,8 @@
 from collections.abc import Iterator, Mapping
 
 from controlplane.core.configdef.check_result import KeyCheck
-from controlplane.core.configdef.value_parser import JavaClass, parse
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.value_parser import ConfigValue, InvalidValue, JavaClass, parse
 from controlplane.core.java.java_library import trim
 from controlplane.core.records import Properties
 from controlplane.core.validation.connector_rules import has_dead_letters
@@ -58,21 +59,27 @@ def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
 def _checked_overrides(
     subject: ValidationSubject, client: str, prefix: str, texts: Properties
 ) -> Validation:
-    """Result of the overrides of one client. Raises `InvalidValue`.
-
-    Values from config providers are unknown here, so they are not parsed.
-    """
+    """Result of the overrides of one client. Raises `InvalidValue`."""
     # Older releases parse the overrides of every client by the definition of the producer.
     by_client = subject.profile.overrides_by_client
     definition = subject.path.definition(client if by_client else "producer")
     keys = {key.name: key for key in definition}
-    parsed_names = keys.keys() - subject.with_config(texts).provided_keys()
     checks: dict[str, KeyCheck] = {}
     for name, text in texts.items():
-        value = parse(keys[name], text, subject.find) if name in parsed_names else text
+        value = _parsed(subject, keys[name], text) if name in keys else text
         error = policy_error(name, subject.worker, subject.profile)
         checks[name] = KeyCheck(name, value, () if error is None else (error,))
     return prefixed(keys, in_hash_order(checks), prefix)
+
+
+def _parsed(subject: ValidationSubject, key: ConfigKey, text: str | None) -> ConfigValue:
+    """Value of an override. Raises `InvalidValue`, but not for a value from a config provider."""
+    try:
+        return parse(key, text, subject.find)
+    except InvalidValue:
+        if not subject.worker.is_provided(text or ""):
+            raise
+        return text
 
 
 # --- converters ---------------------------------------------------------------------------------

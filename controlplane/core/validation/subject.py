@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from controlplane.core.configdef.check_result import KeyCheck, KeyChecks
 from controlplane.core.configdef.definition import Definition, check
-from controlplane.core.configdef.value_parser import JavaClass
+from controlplane.core.configdef.value_parser import JavaClass, Password
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.java.java_library import hash_map_order, table_size, trim
 from controlplane.core.java.json_values import value_text
@@ -49,11 +49,14 @@ class ValidationSubject(NamedTuple):
     def check(self, definition: Definition) -> KeyChecks:
         """Check the config against a definition.
 
-        Values from config providers are unknown here, and count as valid.
+        Values from config providers are unknown here, and count as valid. A password stays hidden:
+        its text may be secret beside the reference.
         """
         checked = check(definition, self.config, self.find)
         for name in self.provided_keys() & checked.keys():
-            checked[name] = KeyCheck(name, self.config[name])
+            value = checked[name].value
+            shown = value if isinstance(value, Password) else self.config[name]
+            checked[name] = KeyCheck(name, shown)
         return checked
 
     def part(self, prefix: str) -> Properties:
