@@ -155,6 +155,14 @@ def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -
             b'[{"class": "a", "alter_offsets": "perhaps"}]',
             "'perhaps' does not say what the hook does",
         ),
+        (
+            b'[{"class": "a", "config": [{"name": "k", "type": "STRING", "at_least": 1}]}]',
+            "k: '[1,...]' cannot be the valid values of a key of type STRING",
+        ),
+        (
+            b'[{"class": "a", "config": [{"name": "k", "type": "INT", "valid": ["valid regex"]}]}]',
+            "k: 'valid regex' cannot be the valid values of a key of type INT",
+        ),
         (b'[{"class": "a", "since": "four"}]', "'four' is no release: write it like 3.4"),
         (
             b'[{"class": "a", "config": [{"name": "k", "type": "INT", "until": ""}]}]',

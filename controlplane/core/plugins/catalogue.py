@@ -27,7 +27,13 @@ import msgspec
 from controlplane.core.configdef.key_definition import ConfigKey, WrittenKey, keys_as_of
 from controlplane.core.configdef.release_spans import EarlierFields, ReleaseSpan, as_of
 from controlplane.core.configdef.validators import UnknownWords, validator
-from controlplane.core.configdef.value_parser import Defect
+from controlplane.core.configdef.value_parser import (
+    ConfigValue,
+    Defect,
+    InvalidValue,
+    JavaClass,
+    Password,
+)
 from controlplane.core.plugins.offset_hooks import Hook, UnknownHook, parse_hook
 from controlplane.core.releases.profiles import Profile
 
@@ -183,10 +189,10 @@ class KafkaPlugins(msgspec.Struct, frozen=True):
 
 
 def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
-    """Return the keys if all of their words for valid values are known (`validators`).
+    """Return the keys if their words for valid values are known and fit their types (`validators`).
 
     Raises:
-        CatalogueError: a key has unknown words.
+        CatalogueError: a key has other words.
     """
     keys = tuple(keys)
     for key in keys:
@@ -198,7 +204,35 @@ def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
                     f"{key.name}: {words!r} does not describe valid values: write for example "
                     "'[1,...]', '[none, all]' or 'non-empty string'"
                 ) from None
+        _check_types(key)
     return keys
+
+
+_SAMPLES: Mapping[str, ConfigValue] = {
+    "BOOLEAN": True,
+    "STRING": "ab",
+    "INT": 1,
+    "SHORT": 1,
+    "LONG": 1,
+    "DOUBLE": 1.5,
+    "LIST": ["ab"],
+    "CLASS": JavaClass("a.B"),
+    "PASSWORD": Password("ab"),
+}
+"""A value of each type of key."""
+
+
+def _check_types(key: ConfigKey) -> None:
+    """Refuse words whose validator fails at values of the key's type."""
+    for words in key.valid:
+        try:
+            validator(words)(key.name, _SAMPLES[key.type])
+        except InvalidValue:
+            pass  # the validator takes the type
+        except (TypeError, AttributeError):
+            raise CatalogueError(
+                f"{key.name}: {words!r} cannot be the valid values of a key of type {key.type}"
+            ) from None
 
 
 def _checked_plain_keys(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
