@@ -120,8 +120,8 @@ def _decoded(part: str) -> str:
 
 
 _ZONE = re.compile(r"(T[^ T]++) (\d\d:?\d\d)$")
-"""Time whose zone lost its plus sign: in a URL, `+` means a space. A second T would start a new
-time, so no text causes backtracking."""
+"""Time whose zone lost its plus sign: in a URL, `+` means a space. A match attempt ends at the next
+T, so the search takes linear time."""
 
 
 def with_zone(moment: str) -> str:

@@ -165,8 +165,8 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
         connectors = await _connectors(call) if route.command is PatchConfig else ()
-        # `existing` has only names of the path. All names may be many, and the input may be pickled
-        # for a process that reads the body.
+        # `existing` holds only the name in the path. The input may be pickled for a process that
+        # reads the body, and a cluster may have many connectors.
         present = frozenset(name for name in call.names if name in connectors)
         request = command_requests.CommandInput(
             call.profile, call.query, signature=signature, existing=present

@@ -1,8 +1,8 @@
 """Query parameters of the endpoints: names, permitted values, checks.
 
 Kafka ignores an unknown parameter, and replaces an invalid value by a default. A misspelt
-`dry_run=` would then delete a connector. Paths outside of `/compat` therefore refuse invalid
-values, and one parameter with two values. A change with an unknown parameter is refused as well.
+`dry_run=` would then delete a connector. Paths outside of `/compat` therefore refuse an invalid
+value, and different values of one parameter. A change with an unknown parameter is refused as well.
 Connect's read endpoints ignore an unknown parameter, with a notice; this project's own refuse it.
 
 Tools that expect Kafka use `/compat`, or the root of a service that speaks as a release. There
@@ -157,8 +157,8 @@ def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: b
     (`/stop;dry_run=true`), which Connect ignores. `ours`: the endpoint is not one of Connect's.
 
     Raises:
-        InvalidParameter: a parameter has an invalid value or two values. Or it is unknown, unless
-            the endpoint is a read of Connect's.
+        InvalidParameter: a value is invalid, or a parameter has different values. For a change and
+            for this project's own endpoints, also an unknown parameter.
     """
     rules, changes = _rules_of(endpoint), endpoint[0] != "GET"
     unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]

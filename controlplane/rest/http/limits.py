@@ -12,7 +12,7 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     body_discarded_bytes: int = 67_108_864
     """Bytes of a too large body that are read and dropped before the refusal. Most clients send a
-    whole body before they read the answer, and would only see that the connection breaks off."""
+    whole body before they read the answer. Otherwise, they would only see a broken connection."""
 
     body_max_values: int = 50_000
     """Maximum values of a request body, counted by commas and brackets. This bounds the work per
