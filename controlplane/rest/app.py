@@ -19,7 +19,6 @@ unknown patch of its line. If a vector leaves topics out, the application comple
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from time import perf_counter
@@ -38,6 +37,7 @@ from controlplane.rest.endpoints.router import ListenerEndpoints, key_of, method
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
+    BodyCutOff,
     InvalidParameter,
     MissingMediaType,
     NotReady,
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 class _ClientLeft(Exception):
-    """The client has closed its connection, and the work for it was cancelled."""
+    """The client has closed its connection: its request was cancelled, or never complete."""
 
 
 class App:
@@ -247,19 +247,28 @@ async def _unless_left(work: Awaitable[T], receive: Receive) -> T:
 
 async def _left(receive: Receive) -> bool:
     """Return True once the client has left; False if its connection reports nothing more."""
-    with suppress(RestError):  # raised for a body over the limit, which this endpoint does not read
+    try:
         while (await receive())["type"] != "http.disconnect":
             pass
-        return True
-    return False
+    except BodyCutOff:
+        pass
+    except RestError:  # a body over a limit; this endpoint does not read it
+        return False
+    return True
 
 
 async def _body_of(receive: Receive) -> bytes | None:
-    """Read a whole body; None if it is empty."""
+    """Read a whole body; None if it is empty.
+
+    Raises:
+        _ClientLeft: the client closed its connection in the middle of the body.
+    """
     parts: list[bytes] = []
     has_more = True
     while has_more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
         parts.append(message.get("body", b""))
         has_more = message.get("more_body", False)
     return b"".join(parts) or None

@@ -1,7 +1,7 @@
 """`GET /metrics`: reads the state at each scrape only."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 
@@ -54,11 +54,19 @@ class MetricsEndpoint(Layer):
 
     async def _exposed(self, scope: Scope) -> Response:
         families, parts = await _families(self._service)
-        encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
+        encode, content_type = _encoder(Headers(scope=scope).get("accept", ""))
         async with self._collector.lock:
             self._collector.families = families
             content = await in_thread_if_large(partial(encode, self._registry), parts)
         return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
+
+
+def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """Return the encoder for an `Accept` header and its media type; the default for a bad one."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # the version of a format is no number
+        return choose_encoder("")
 
 
 async def _families(service: Service) -> tuple[Iterable[Metric], int]:
