@@ -41,6 +41,12 @@ READS = {
         "from controlplane.core.text.redaction import redacted_text as hide;"
         "assert ':' not in hide('password=${' + ':' * 250_000)[10:]"
     ),
+    "an Origin header with many dots": (
+        "from controlplane.rest.security.origins import AllowedOrigins as Allowed;"
+        "allowed = Allowed(('https://*.*.*.*.example.com',));"
+        "assert not allowed.has('https://' + 'a.' * 4_000);"
+        "assert allowed.has('https://a.b.c.d.example.com')"
+    ),
     "a fraction of a million digits": (
         "from controlplane.core.configdef.value_parser import _DOUBLE as pattern;"
         "assert pattern.fullmatch('1' * 1_000_000 + 'x') is None"

@@ -22,6 +22,9 @@ COST_LOG2, BLOCK, LANES = 14, 8, 1
 COST_LOG2_MOST, BLOCK_MOST, LANES_MOST = 18, 16, 4
 """Maximum cost of a line; a costlier login would block all others."""
 
+BLOCK_BITS = 16
+"""scrypt's N is less than 2 to the power of 16 r (RFC 7914)."""
+
 
 class BadCredentialLine(ValueError):
     """A line is not a credential. The message names the mistake and never shows the hash."""
@@ -169,6 +172,11 @@ def _scrypt(text: str) -> Scrypt:
     if not all(1 <= value <= most for value, most in bounds):
         most = f"ln={COST_LOG2_MOST},r={BLOCK_MOST},p={LANES_MOST}"
         raise BadCredentialLine(f"the cost of its hash is out of range: use from 1 to {most}")
+    if cost_log2 >= BLOCK_BITS * block:
+        least = cost_log2 // BLOCK_BITS + 1
+        raise BadCredentialLine(
+            f"scrypt has no hash with ln={cost_log2} and r={block}: use from r={least}"
+        )
     return Scrypt(cost_log2, block, lanes, _bytes(fields["salt"]), _bytes(fields["digest"]))
 
 

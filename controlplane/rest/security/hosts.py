@@ -47,6 +47,7 @@ class OwnHosts:
         patterns = (re.escape(_plain(name)).replace(r"\*", ".*") for name in known)
         self._known_names = re.compile("|".join(patterns) or "(?!)", re.DOTALL)
         self._machine: frozenset[str] | None = None
+        self._resolving = asyncio.Lock()
 
     async def has(self, header: str) -> bool:
         """Return True if this header names this server."""
@@ -55,8 +56,9 @@ class OwnHosts:
             return False
         if _is_local(name) or self._known_names.fullmatch(name):
             return True
-        if self._machine is None:  # the resolver may take seconds
-            self._machine = await asyncio.to_thread(_names_of_this_machine)
+        async with self._resolving:  # the resolver may take seconds: only one thread asks it
+            if self._machine is None:
+                self._machine = await asyncio.to_thread(_names_of_this_machine)
         return name in self._machine
 
 

@@ -23,6 +23,12 @@ from controlplane.rest.security.roles import READING
 from controlplane.settings.kinds import split_list
 from controlplane.settings.listeners import ResponseHeaderSettings
 
+ORIGIN_MAX = 300
+"""Longest origin that may be allowed: a DNS name has at most 253 characters.
+
+A pattern with several `*` may take polynomial time to fail; the bound keeps it fast.
+"""
+
 _SIMPLE = ("GET", "POST", "HEAD")
 """Methods that a browser sends without a preflight."""
 
@@ -76,10 +82,11 @@ class AllowedOrigins(NamedTuple):
     methods: tuple[str, ...] = _SIMPLE
 
     def has(self, origins: str) -> bool:
-        """Return True if one of these space-separated origins is allowed."""
+        """Return True if one of these space-separated origins is allowed; a long one never is."""
         return any(
             re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), origin)
             for origin in origins.split()
+            if len(origin) <= ORIGIN_MAX
             for pattern in self.origins
         )
 

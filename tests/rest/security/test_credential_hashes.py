@@ -94,8 +94,15 @@ BAD_PASSWORDS = {
     "ann:view:$scrypt$ln=19,r=8,p=1$c2FsdA$AAAA": "out of range",
     "ann:view:$scrypt$ln=14,r=99,p=1$c2FsdA$AAAA": "out of range",
     "ann:view:$scrypt$ln=0,r=8,p=1$c2FsdA$AAAA": "out of range",
+    "ann:view:$scrypt$ln=16,r=1,p=1$c2FsdA$AAAA": "no hash with ln=16 and r=1: use from r=2",
     "ann:view:$scrypt$ln=\u0661,r=8,p=1$c2FsdA$AAAA": "like $scrypt$",
 }
+
+
+@pytest.mark.parametrize(("ln", "r"), [(1, 1), (15, 1)])
+def test_the_least_blocks_of_a_cost_are_accepted(ln: int, r: int) -> None:
+    """Scrypt computes the hash of each line that is accepted."""
+    assert not password_line(f"ann:view:$scrypt$ln={ln},r={r},p=1$c2FsdA$AAAA").hash.fits("x")
 
 
 @pytest.mark.parametrize("line", BAD_PASSWORDS)

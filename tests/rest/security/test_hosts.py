@@ -1,10 +1,13 @@
 """DNS rebinding: a page of another host whose name resolves to this machine."""
 
+import asyncio
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
+from controlplane.rest.security import hosts
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings import Configuration, SourcedValue, ValueSource
 from tests.rest.security.guarded_app import auth_settings, guarded
@@ -133,3 +136,20 @@ async def test_every_host_may_be_allowed() -> None:
     """`*` accepts every host, for a proxy in front that checks it."""
     async with guarded(Protection(hosts=("*",))) as client:
         assert (await client.get("/connectors", headers={"host": EVIL})).status_code == 200
+
+
+async def test_the_names_of_this_machine_are_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Concurrent requests wait for one thread, because a resolver may take seconds."""
+    calls = 0
+
+    def slowly() -> frozenset[str]:
+        nonlocal calls
+        calls += 1
+        time.sleep(0.05)
+        return frozenset({"me.example.com"})
+
+    monkeypatch.setattr(hosts, "_names_of_this_machine", slowly)
+    own = hosts.OwnHosts()
+    names = ("me.example.com", *(f"{number}.example.com" for number in range(9)))
+    assert await asyncio.gather(*map(own.has, names)) == [True, *[False] * 9]
+    assert calls == 1
