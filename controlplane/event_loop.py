@@ -14,6 +14,7 @@ from collections.abc import (
 )
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from threading import Event, Thread
 from time import perf_counter
@@ -167,7 +168,10 @@ async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 def is_cancelled() -> bool:
-    """True if the present asyncio task is cancelled; a client may raise `CancelledError`, too."""
+    """True if the present asyncio task is being cancelled.
+
+    A `CancelledError` does not show this: a library may raise one by itself.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -195,6 +199,13 @@ async def cancel_all(tasks: Iterable["asyncio.Future[Any]"]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def cancel(task: "asyncio.Task[None]") -> None:
+    """Cancel a task and wait for its end; raise its error, unlike `cancel_all`."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 async def close(iterator: AsyncIterator[Any]) -> None:

@@ -9,7 +9,7 @@ There is no global state: one process can open several planes, each on its own l
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -41,7 +41,7 @@ from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.core.views.diff import Change
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History
-from controlplane.event_loop import in_thread_if_large, now_ms
+from controlplane.event_loop import cancel, in_thread_if_large, now_ms
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
@@ -173,7 +173,7 @@ class ControlPlane:
         loggers = around.loggers or Loggers(around.now_ms)
         notices = around.notices or _default_logger(loggers)
         context = _context(settings, around, notices)
-        # Closed in reverse: upkeep, controller, watchers, last snapshots, follower, lock, log.
+        # Order of closing: upkeep, controller, watchers, last snapshots, follower, lock, log.
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
             if isinstance(log, HasWriterLock):  # an embedded log has one control plane at a time
@@ -199,7 +199,7 @@ class ControlPlane:
             stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
             upkeep = repeat_upkeep(log, plane._own_state, around.now_ms, settings.upkeep, notices)
-            stack.push_async_callback(_cancel, asyncio.create_task(upkeep, name="upkeep"))
+            stack.push_async_callback(cancel, asyncio.create_task(upkeep, name="upkeep"))
             yield plane
 
     @property
@@ -257,7 +257,7 @@ class ControlPlane:
     def compose_service(
         self, commands: "Commands | None" = None, metrics: "WorkerMetrics | None" = None
     ) -> "Service":
-        """Build the service; `commands`: executor (None: this plane), `metrics`: of connectors."""
+        """Build the service. By default this plane runs its commands, and it has no `metrics`."""
         from controlplane.rest.endpoints.router import EndpointSet  # noqa: PLC0415 - see `app`
         from controlplane.rest.service import compose  # noqa: PLC0415
 
@@ -354,10 +354,16 @@ class ControlPlane:
             principal=principal,
             keyed=key is not None,
         )
+        # A repeated key gets the earlier answer; meanwhile, another command may have set the level.
+        repeats = isinstance(command, SetLoggerLevel) and self._has_ended(request.command_id)
         answer = await self._controller.execute(request, profile)
-        if isinstance(command, SetLoggerLevel) and isinstance(answer, Outcome):
+        if isinstance(command, SetLoggerLevel) and isinstance(answer, Outcome) and not repeats:
             self._loggers.carry_out(command, profile or self.context.profile)
         return answer
+
+    def _has_ended(self, command_id: str) -> bool:
+        trace = self.state.commands.get(command_id)
+        return trace is not None and trace.accepted is not None and not trace.unfinished
 
     def command_of(self, key: str) -> AnyCommand | None:
         """Return the command accepted under an idempotency key; None: it is unknown or unreadable.
@@ -401,7 +407,7 @@ class ControlPlane:
         return await read_history(self._log, self.state, connector)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
-        """Yield every change of the state from now on, by any writer; end when the plane is closed.
+        """Yield each change by any writer, from the first iteration until the plane is closed.
 
         For each new record, one connector is compared: before the record, and after it.
 
@@ -475,13 +481,6 @@ async def _normalized(command: AnyCommand) -> AnyCommand:
         return await in_thread_if_large(partial(as_stored, command), size_of(command))
     except (TypeError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
-
-
-async def _cancel(task: "asyncio.Task[None]") -> None:
-    """Cancel a task and wait for its end; raise its error, unlike `event_loop.cancel_all`."""
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 async def opened_log(where: str | Log, stack: AsyncExitStack) -> Log:

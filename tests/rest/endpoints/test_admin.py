@@ -220,6 +220,26 @@ async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
         assert (await client.get("/admin/loggers/lab")).json()["level"] == "DEBUG"
 
 
+async def test_a_repeated_key_sets_no_level_again() -> None:
+    """A request that is repeated under its key keeps the level of a later request."""
+    async with orders_plane(settings=Settings(profile="3.9.1")) as (plane, client):
+        await plane.execute(commands.SetLoggerLevel("lab", "DEBUG"), key="first")
+        await plane.execute(commands.SetLoggerLevel("lab", "ERROR"))
+        await plane.execute(commands.SetLoggerLevel("lab", "DEBUG"), key="first")
+        assert (await client.get("/admin/loggers/lab")).json()["level"] == "ERROR"
+
+
+@pytest.mark.parametrize(("release", "status"), [("3.9.1", 404), ("4.0.0", 204)])
+async def test_a_level_is_read_as_the_requested_release_does(release: str, status: int) -> None:
+    """Releases from 4.0 on ignore white space around a level."""
+    loggers = Loggers(lambda: 0)
+    async with orders_plane(loggers=loggers) as (_, client):
+        target = f"/compat/{release}/admin/loggers/lab?scope=cluster"
+        assert (await client.put(target, json={"level": " debug "})).status_code == status
+        shown = await client.get("/admin/loggers/lab")
+        assert shown.status_code == (200 if status == 204 else 404)
+
+
 async def test_a_level_for_this_worker_is_no_record() -> None:
     """A level for this worker writes no record."""
     async with orders_plane() as (plane, client):
