@@ -48,7 +48,7 @@ def json_of(answer: httpx.Response) -> Any | None:
     """Return the JSON body of an answer; None if the body is no JSON."""
     try:
         return answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):  # also a document with too many levels
         return None
 
 

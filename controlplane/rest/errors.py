@@ -124,7 +124,7 @@ class WorkerAnswer(NamedTuple):
         """Body as JSON; None if it is no JSON."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):  # also a document with too many levels
             return None
 
     @property

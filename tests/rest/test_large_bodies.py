@@ -1,11 +1,13 @@
 """Large bodies: their cost is limited, and the event loop parses only short ones."""
 
 import asyncio
+import errno
 import json
+import os
 import signal
 import socket
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -108,6 +110,17 @@ async def test_a_killed_process_is_no_defect() -> None:
     """If the system kills the process that reads a body, the client may try again."""
     with pytest.raises(TooBusy, match="was killed by signal 9: try again"):
         await _in_process(partial(signal.raise_signal, signal.SIGKILL))
+
+
+async def test_a_process_that_cannot_start_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the system starts no process for a body, the client may try again."""
+
+    async def refusing(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refusing)
+    with pytest.raises(TooBusy, match="Too many open files"):
+        await BodyProcesses().read(len, bytes(PLAIN_BYTES + 1))
 
 
 async def test_a_large_body_waits_for_a_process_that_does_not_read_yet() -> None:

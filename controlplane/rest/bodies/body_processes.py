@@ -56,7 +56,7 @@ class BodyProcesses:
 
         Raises:
             RestError: the body is refused.
-            TooBusy: too many bodies are being read, or the process was killed.
+            TooBusy: too many bodies are being read, or their process has failed.
         """
         if body is None or len(body) <= INLINE_BYTES:
             return reading(body or b"")
@@ -79,15 +79,18 @@ async def _in_process(work: Callable[[], T]) -> T:
 
     Raises:
         RestError: the job has refused its body.
-        TooBusy: the process was killed, for example because memory is short.
+        TooBusy: the process cannot be started, or was killed, for example because memory is short.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        _RUN.format(path=sys.path),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _RUN.format(path=sys.path),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+    except OSError as failure:  # out of files, processes or memory
+        raise TooBusy(f"No process can be started for the body ({failure}): try again") from None
     try:
         assert process.stdin is not None
         assert process.stdout is not None

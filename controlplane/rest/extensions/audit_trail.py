@@ -173,6 +173,8 @@ def _foreign(rows: Iterable[AuditRow], cluster: _AttachedLog) -> Iterator[AuditR
     The records of a command that has not ended are not known yet, so its connector is left out.
     """
     configs, state = cluster
+    if not configs:
+        return
     own: set[Position] = set()
     unfinished: set[str] = set()
     for row in rows:

@@ -1,10 +1,13 @@
 """Endpoint `GET /commands`, which shows the audit trail."""
 
+import json
+
 import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.fold import commands as command_fold
 from controlplane.core.records import CommandAccepted, CommandFinished
+from controlplane.logs.log import Record
 from controlplane.rest.extensions.audit_trail import AuditRow
 from tests.rest.plane import ORDERS, orders_plane
 
@@ -72,6 +75,20 @@ def test_stored_differences_are_shown_without_secrets() -> None:
     shown = AuditRow(accepted, entry, CommandFinished("a", 2, outcome)).document()
     assert shown["differences"] == ['["orders",{"password":[hidden]}] is missing']
     assert shown["recovered"] is True
+
+
+async def test_facts_of_another_version_are_no_defect() -> None:
+    """A log may have ends of commands with facts that this version does not write."""
+    async with orders_plane() as (plane, client):
+        accepted = {"type": "accepted", "command_id": "a", "at_ms": 1, "principal": "ann"}
+        accepted |= {"command": {"command": "pause", "connector": "orders"}}
+        finished = {"type": "finished", "command_id": "a", "at_ms": 2, "outcome": {"records": 5}}
+        values = (json.dumps(value).encode() for value in (accepted, finished))
+        topic = plane.state.topics.commands
+        await plane.log.append([Record(topic, 0, 0, b"a", value) for value in values])
+        await client.put("/connectors/orders/pause")  # the plane has then read the records
+        rows = (await client.get("/commands?principal=ann")).json()["commands"]
+        assert [(row["id"], row["records"]) for row in rows] == [("a", 5)]
 
 
 @pytest.mark.parametrize(
