@@ -205,7 +205,7 @@ def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
         TypeError: an attribute has the wrong type.
     """
     if kind not in _KINDS:
-        raise TypeError(f"its kind is {kind!r}, not source or sink")
+        raise TypeError(f"its kind is {kind!r}: use one of {', '.join(_KINDS)}")
     if not isinstance(version, str):
         raise TypeError(f"its version is {version!r}, which is no text")
     for key in config:
@@ -233,7 +233,9 @@ def _loaded(point: EntryPoint) -> type[Connector]:
         raise Unloadable(f"{point.value!r} names no class: write it like package.module:Class")
     try:
         loaded: type[Connector] = point.load()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may call `sys.exit`
         raise Unloadable(
             f"{point.value} cannot be loaded: {shortened(description_of(error))}"
         ) from error

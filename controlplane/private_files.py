@@ -124,7 +124,10 @@ def replacing(file: Path) -> Iterator[Path]:
     Links are followed. A device or pipe is yielded directly. The order of writes makes the change
     atomic and durable: flush the bytes, rename the draft, flush the name.
     """
-    target = file.resolve()
+    try:
+        target = file.resolve()
+    except RuntimeError:  # up to Python 3.12, for a circle of links
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(file)) from None
     if target.exists() and not target.is_file():
         yield target
         return

@@ -1,6 +1,7 @@
 """Java's key stores in TLS: a handshake shows which certificates are trusted and presented."""
 
 import hashlib
+import re
 import ssl
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     NoEncryption,
+    PrivateFormat,
     pkcs12,
 )
 from cryptography.x509.oid import NameOID
@@ -250,6 +252,24 @@ def test_missing_files_are_refused(tmp_path: Path, missing: str) -> None:
     ):
         with pytest.raises(SettingsError, match=r"cannot be read \(.*\): "):
             tls_context(tls)
+
+
+@pytest.mark.parametrize("missing", ["nowhere.pem", "."])
+def test_a_missing_pem_file_is_named(tmp_path: Path, missing: str) -> None:
+    """The error is about the file, not about its password."""
+    with pytest.raises(SettingsError, match=re.escape(f"{tmp_path / missing} cannot be read")):
+        tls_context(Tls(identity=tmp_path / missing))
+
+
+@pytest.mark.parametrize("password", ["x" * 1_025, "\ud800"])
+def test_a_password_that_openssl_cannot_take_is_refused(tmp_path: Path, password: str) -> None:
+    """A too long password, and half of a surrogate pair, are wrong passwords."""
+    file = tmp_path / "key.pem"
+    encrypted = BestAvailableEncryption(b"right")
+    file.write_bytes(ROOT.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encrypted) + PEM)
+    tls_context(Tls(identity=file, identity_password=Secret("right")))
+    with pytest.raises(SettingsError, match=r"ssl\.key\.password is wrong"):
+        tls_context(Tls(identity=file, identity_password=Secret(password)))
 
 
 @given(st.data())

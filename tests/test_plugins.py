@@ -309,7 +309,7 @@ class Bounded(Silent):
         (Listing, "its config holds 'k', which is no ConfigKey"),
         (Typed, "its key 'k' has the unknown type 0"),
         (Important, "its key 'k' has the unknown importance 'high'"),
-        (Lamp, "its kind is 'lamp', not source or sink"),
+        (Lamp, "its kind is 'lamp': use one of source, sink, transformation, predicate"),
         (Wordy, "k: 'an odd number' does not describe valid values"),
         (object, "has no attribute 'kind'"),
     ],
@@ -318,6 +318,16 @@ def test_classes_that_are_no_connector_are_refused(connector: Any, message: str)
     """The error names the class and the missing part."""
     with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{message}"):
         described(connector)
+
+
+def test_a_module_that_exits_does_not_end_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error names the module's package, although the module calls `sys.exit`."""
+    (tmp_path / "exiting.py").write_text("raise SystemExit('libfoo is missing')")
+    declare(monkeypatch, tmp_path, a="exiting:A")
+    with pytest.raises(Unloadable, match=r"SystemExit.*libfoo is missing.* package declaring"):
+        in_python()
 
 
 def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -127,6 +127,16 @@ def test_a_draft_that_was_planted_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_circle_of_links_is_refused(tmp_path: Path) -> None:
+    """A link that leads to itself is an unusable file, and not a defect."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with (
+        pytest.raises(OSError, match="Too many levels of symbolic links"),
+        replacing(tmp_path / "loop"),
+    ):
+        raise AssertionError
+
+
 def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
     """The next writer removes drafts of killed processes; drafts of living processes stay."""
     left_by_a_killed_process(tmp_path / "other")

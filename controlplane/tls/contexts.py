@@ -5,6 +5,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from controlplane.core.text.file_errors import unreadable
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.security import JavaStore, Secret, ServerTls, Tls
 from controlplane.tls.key_stores import identity_pem, trusted_pem
@@ -89,7 +90,9 @@ def _load(context: ssl.SSLContext, identity: Path | Secret, password: Secret | N
             file.write(identity.reveal())
             file.flush()
             context.load_cert_chain(file.name, password=key_password)
-    except OSError:
+    except (OSError, ValueError) as failure:  # ValueError: the password is too long
+        if isinstance(identity, Path) and not isinstance(failure, ssl.SSLError | ValueError):
+            raise SettingsError(f"ssl.keystore.location: {unreadable(identity, failure)}") from None
         raise SettingsError(
             "the key store holds no private key with its certificates in PEM, or "
             "ssl.key.password is wrong"

@@ -66,6 +66,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server((host, port), family=family)
+    except UnicodeError as failure:  # the host cannot be encoded as a domain name
+        raise NoListener(host, port, socket.gaierror(str(failure))) from None
     except OSError as failure:
         raise NoListener(host, port, failure) from None
     # Connections inherit TCP_NODELAY; asyncio sets it only on sockets that name their protocol.
