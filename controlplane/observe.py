@@ -203,10 +203,14 @@ class RepeatedWarnings(logging.Filter):
         if record.levelno < logging.WARNING or not super().filter(record):
             return True
         # Compared unformatted, because formatting fails if the arguments do not fit.
-        key = (_CONNECTOR.get(None), record.name, f"{record.msg!s} {record.args!r}")
+        try:
+            key = (_CONNECTOR.get(None), record.name, f"{record.msg!s} {record.args!r}")
+        except Exception:  # noqa: BLE001 - the handler reports a record without a text
+            return True
         with self._lock:
             passed, left_out = self._passed.pop(key, (-REPEAT_S, 0))
-            is_due = record.created - passed >= REPEAT_S
+            # The clock may have been set back: then the last time lies ahead.
+            is_due = not 0 <= record.created - passed < REPEAT_S
             self._passed[key] = (record.created, 0) if is_due else (passed, left_out + 1)
             if len(self._passed) > MOST_WARNINGS:
                 del self._passed[next(iter(self._passed))]

@@ -174,6 +174,27 @@ def test_a_repeated_warning_is_printed_every_ten_seconds() -> None:
     ]
 
 
+def test_warnings_are_printed_after_the_clock_was_set_back() -> None:
+    """A clock that is an hour behind its former time omits no warning for an hour."""
+    repeated = RepeatedWarnings("")
+    record = logging.makeLogRecord({"levelno": logging.WARNING, "msg": "no node"})
+    printed = []
+    for record.created in (3_700.0, 100.0, 101.0, 110.0):
+        printed.append(repeated.filter(record))
+    assert printed == [True, True, False, True]
+
+
+def test_a_warning_without_a_text_raises_nothing() -> None:
+    """A warning whose arguments have no text passes: its handler reports the mistake."""
+
+    class Wordless:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    record = logging.LogRecord("kafka", logging.WARNING, "", 0, "%s", (Wordless(),), None)
+    assert RepeatedWarnings("kafka").filter(record)
+
+
 def test_the_oldest_warning_is_forgotten_first() -> None:
     """Beyond the limit, the warning that occurred longest ago is printed again at once."""
     repeated = RepeatedWarnings("")
