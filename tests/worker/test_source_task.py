@@ -20,7 +20,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.records import Target, TaskStatus
-from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
@@ -359,6 +359,19 @@ async def test_an_outage_is_not_tolerated() -> None:
         script.polls.append([row(1)])
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "producer send callback: away" in task_trace(worker, "s")
+        assert offsets(worker, "s") == {}
+
+
+async def test_a_refusal_by_a_newer_process_is_not_tolerated() -> None:
+    """The task fails, and does not hear that its record was dropped: it could remove the record."""
+    log = FaultyLog()
+    async with running(ScriptedSource, log=log) as worker:
+        await begin(worker, errors_tolerance="all")
+        log.failures["t"] = [Fenced("a newer process")]
+        script.polls.append([row(1)])
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "producer send callback: a newer process" in task_trace(worker, "s")
+        assert script.acknowledged == []
         assert offsets(worker, "s") == {}
 
 

@@ -168,8 +168,12 @@ class AtLeastOnce:
         future.add_done_callback(settled)
 
     def _is_tolerated(self, failure: BaseException) -> bool:
-        """True if `errors.tolerance` covers a failed send: an outage would drop all records."""
-        return self._tolerant and not isinstance(failure, DeliveryTimeout)
+        """True if `errors.tolerance` covers a failed send.
+
+        An outage is no error of a record, nor is another process that has taken over. The source
+        must not hear of such a record as dropped: it could remove the record.
+        """
+        return self._tolerant and not isinstance(failure, DeliveryTimeout | ProducerFenced)
 
     def _report_dropped(self, sent: _InFlight, failure: BaseException) -> None:
         """Count and log a record whose failed send is tolerated.
