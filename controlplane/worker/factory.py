@@ -1,5 +1,6 @@
 """Makes connectors and tasks from their configs."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -219,7 +220,8 @@ class InstanceFactory:
         await plane.follower.wait_for(await plane.log.ends(topics))
         # Do not wait for open transactions: those of killed tasks end only when tasks start again.
         state = await self._with_remote(config, awaits_transactions=False)
-        return SourceOffsetStore(state, name, config)
+        # In a thread: a state may have very many offsets. A published state never changes.
+        return await asyncio.to_thread(SourceOffsetStore, state, name, config)
 
     async def _with_remote(
         self, config: Mapping[str, str], *, awaits_transactions: bool

@@ -51,6 +51,8 @@ class OffsetBatches(NamedTuple):
 class SourceOffsetStore:
     """Committed offsets of a connector from the start of its tasks on. Other threads may read it.
 
+    A thread makes the object: the offsets of a state may be very many.
+
     Offsets change outside of the tasks only while the connector is stopped; then the next start
     makes a new object.
     """
@@ -112,7 +114,8 @@ class SourceOffsetStore:
         newer: dict[SourcePartitionId, OffsetFields | None] = {}
         self._newer.append(newer)
         try:
-            committed = _offsets_in(await read(), self._connector)
+            # In a thread, as at the start: a state may have very many offsets.
+            committed = await asyncio.to_thread(_offsets_in, await read(), self._connector)
         finally:
             # By identity: the commits of two tasks may be equal.
             self._newer = [others for others in self._newer if others is not newer]
