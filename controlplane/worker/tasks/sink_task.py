@@ -426,7 +426,7 @@ class SinkTaskRun:
     # --- assignment -------------------------------------------------------------------------------
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open new partitions. A rewind that `open` requests precedes all records, as in Kafka."""
+        """Open new partitions. A rewind or a pause by `open` precedes all records, as in Kafka."""
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
         self._committed |= positions
@@ -436,6 +436,7 @@ class SinkTaskRun:
         self._measure_positions()
         await self._loaded.driver.open(partitions)
         await self._rewind(self._loaded.driver.context.take_rewinds())
+        await self._consumer.pause(self._loaded.driver.context.paused)
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit and close partitions that another task will consume."""
