@@ -3,21 +3,29 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import msgspec
 import pytest
 
+from controlplane import event_loop
 from controlplane.connect import SinkRecord, SinkTaskContext
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import KafkaPartition
 from controlplane.core.commands import PauseConnector, StopConnector
+from controlplane.core.entry import Entry
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ProducerFailure
 from controlplane.worker.data_topics.embedded_producer import LogProducer
+from controlplane.worker.records.error_reports import ErrorReporter
 from controlplane.worker.records.record_errors import (
+    ErrorSettings,
+    RecordErrors,
+    Stage,
     ToleranceExceeded,
 )
+from controlplane.worker.task_identity import TaskIdentity
 from tests.worker.failing_records import (
     DEAD_LETTERS,
     WITH_HEADERS,
@@ -91,6 +99,30 @@ async def test_a_dead_letter_that_cannot_be_written_fails_the_task(
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "dead is full" in task_trace(worker, "s")
         assert committed(worker) == {}
+
+
+async def test_other_tasks_run_while_dead_letters_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for secrets in very many traces does not hold the event loop."""
+    monkeypatch.setattr(event_loop, "SLICE_S", 0.0)
+    turns, turns_of_letters = [0], set[int]()
+
+    def excerpt(text: str) -> str:
+        turns_of_letters.add(turns[-1])
+        return text
+
+    async def take_turns() -> None:
+        for turn in count(1):
+            turns.append(turn)
+            await asyncio.sleep(0)
+
+    errors = RecordErrors(ErrorSettings(dead_letter_topic="dead", dead_letter_headers=True))
+    reporter = ErrorReporter(TaskIdentity("s", 0), errors, RecordedNotices(), excerpt)
+    entry = Entry("t", 0, 0, 0, None, b"bad")
+    failed = errors.failed_record(Stage.TASK_PUT, "Sink", ValueError("bad"), entry)
+    taking = asyncio.create_task(take_turns())
+    await reporter.report_each([failed] * 5, None)
+    taking.cancel()
+    assert len(turns_of_letters) > 2
 
 
 def _refuse(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:

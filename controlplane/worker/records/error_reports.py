@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from controlplane.core.entry import Entry, TopicPartition
+from controlplane.event_loop import sliced
 from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import Producer, ProducerRecord
 from controlplane.worker.records.record_errors import (
@@ -70,14 +71,13 @@ class ErrorReporter:
         Raises:
             ProducerFailure, ProducerFenced: a dead letter cannot be written.
         """
-        for failed in failures:
-            self.log(failed)
         topic = self._errors.settings.dead_letter_topic
-        letters = [
-            self._letter(topic, failed, failed.entry)
-            for failed in failures
-            if topic and failed.entry is not None
-        ]
+        letters: list[ProducerRecord] = []
+        # In slices: the search of a trace for secrets may take milliseconds.
+        async for failed in sliced(failures):
+            self.log(failed)
+            if topic and failed.entry is not None:
+                letters.append(self._letter(topic, failed, failed.entry))
         if dead_letters is not None and letters:
             await self._send(dead_letters, letters)
 
