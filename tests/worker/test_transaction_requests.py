@@ -7,6 +7,7 @@ from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import TransactionAbort, TransactionCommit
 from controlplane.worker.drivers.source_context import PolledRecord, TransactionRequests
 from controlplane.worker.drivers.source_items import checked_record
+from tests.operation_counts import operations
 
 RECORDS = [
     SourceRecord(topic="t", value=str(number), source_partition={"p": 1}, source_offset={"at": 1})
@@ -40,3 +41,16 @@ def test_a_commit_and_an_abort_at_one_record_are_refused() -> None:
     requests.abort(RECORDS[0])
     with pytest.raises(ConnectError, match="both commit and abort"):
         requests.bounded(PAIRS)
+
+
+def test_the_cost_of_boundaries_grows_with_their_number() -> None:
+    """Twice as many records with a boundary each take twice the work, not four times."""
+
+    def cost(size: int) -> int:
+        requests, records = TransactionRequests(), [SourceRecord(topic="t") for _ in range(size)]
+        for record in records:
+            requests.commit(record)
+        pairs = [(record, PolledRecord(record, "Task.poll")) for record in records]
+        return operations(lambda: requests.bounded(pairs))
+
+    assert cost(200) < 3 * cost(100)

@@ -84,20 +84,25 @@ class TransactionRequests:
             ConnectError: a commit and an abort were requested after the same record, or both after
                 the batch.
         """
+        # By identity: two records may be equal. The lists keep the records alive meanwhile.
+        commits, aborts = {*map(id, self._commits)}, {*map(id, self._aborts)}
         items: list[PolledItem] = []
         for record, checked in records:
             items.append(checked)
-            items += self._boundary(record, f"record {record}")
-        items += self._boundary(None, "the same batch")
+            items += _boundary(record, id(record) in commits, id(record) in aborts)
+        items += _boundary(None, id(None) in commits, id(None) in aborts)
         self._commits.clear()
         self._aborts.clear()
         return items
 
-    def _boundary(self, place: SourceRecord | None, shown: str) -> list[PolledItem]:
-        commits = any(request is place for request in self._commits)
-        aborts = any(request is place for request in self._aborts)
-        if commits and aborts:
-            raise ConnectError(f"Connector requested both commit and abort of {shown}")
-        if commits:
-            return [TransactionCommit()]
-        return [TransactionAbort()] if aborts else []
+
+def _boundary(
+    place: SourceRecord | None, is_committed: bool, is_aborted: bool
+) -> list[TransactionCommit | TransactionAbort]:
+    """Return the end of a transaction after a record, or after the batch (None), if requested."""
+    if is_committed and is_aborted:
+        shown = "the same batch" if place is None else f"record {place}"
+        raise ConnectError(f"Connector requested both commit and abort of {shown}")
+    if is_committed:
+        return [TransactionCommit()]
+    return [TransactionAbort()] if is_aborted else []
