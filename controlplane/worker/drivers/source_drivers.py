@@ -261,9 +261,10 @@ class GeneratorDriver:
             self._failed.result()
         if self._ended:
             return
+        if not self._gathered:
+            self._arrived.clear()
         pulling = self._pulling
         if pulling is None:
-            self._arrived.clear()
             pulling = self._pulling = self._thread.submit_wait(self._pull)
         arrival = asyncio.ensure_future(self._arrived.wait())
         try:
@@ -297,13 +298,13 @@ class GeneratorDriver:
 
     async def _gather_items(self) -> bool:
         until = monotonic() + GATHER_S
-        for count in range(1, GATHER_RECORDS + 1):
+        for _ in range(GATHER_RECORDS):
             try:
                 item = await self._next()
             except (StopAsyncIteration, _GeneratorEnd):
                 return True
             self._gathered.append(checked(self._place, self._check, item))
-            if count == 1:
+            if len(self._gathered) == 1:  # else the items before it have woken `_gather`
                 self._loop.call_soon_threadsafe(self._arrived.set)
             if not isinstance(item, SourceRecord) or monotonic() > until:
                 return False
