@@ -153,6 +153,34 @@ async def test_a_failure_of_the_reader_fails_the_poll() -> None:
     await consumer.close()
 
 
+class NotedStarts(MemoryLog):
+    """Log that keeps the offsets at which its tails begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tail_starts: list[Ends] = []
+
+    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Yield batches from these offsets on."""
+        self.tail_starts.append(start)
+        return super().tail(topics, start)
+
+
+async def test_the_backlog_of_a_paused_partition_is_not_read() -> None:
+    """A consumer reads on at the end of a paused partition, and from its position once resumed."""
+    log = NotedStarts()
+    await log.create_topic("t", 2)
+    await log.append([Record("t", number, 1, None, b"v") for number in (0, 0, 0, 1)])
+    consumer = (await Group(log).opened()).joined(NotedPartitions())
+    await consumer.poll(0)
+    await consumer.pause([("t", 0)])
+    assert [entry.partition for entry in await consumer.poll(PATIENCE_S)] == [1]
+    assert log.tail_starts[-1] == {"t": [3, 0]}
+    await consumer.resume([("t", 0)])
+    assert [entry.partition for entry in await consumer.poll(PATIENCE_S)] == [0, 0, 0]
+    await consumer.close()
+
+
 async def test_a_consumer_that_joins_during_an_assignment_shares_no_partition(
     log: SlowStarts,
 ) -> None:

@@ -142,8 +142,8 @@ class LogConsumer:
 
     async def _read_ahead(self) -> None:
         """Read on from the positions, and go on after an outage of the log."""
-        topics = {topic for topic, _ in self._read_partitions()}
-        read: dict[TopicPartition, int] = dict(self._positions)
+        read = {partition: self._positions[partition] for partition in self._read_partitions()}
+        topics = {topic for topic, _ in read}
         while True:
             try:
                 await self._read_on(topics, read)
@@ -159,8 +159,8 @@ class LogConsumer:
         """
         ends = await self._log.ends(topics)
         await self._reset_beyond(ends, read)
-        # A tail covers whole topics. It begins at the end of each partition that another consumer
-        # has, so it reads few records of these partitions; `_take` drops them.
+        # A tail covers whole topics. It begins at the end of each partition that is paused, or that
+        # another consumer has. So it reads few records of these partitions; `_take` drops them.
         starts = {
             topic: [read.get((topic, number), end) for number, end in enumerate(topic_ends)]
             for topic, topic_ends in ends.items()
