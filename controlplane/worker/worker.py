@@ -158,8 +158,8 @@ class ConnectWorker:
     def _report_missing(self, environment: RuntimeEnvironment) -> None:
         """Warn of config providers and converters that the worker lacks.
 
-        Its settings name a class that cannot run here, or name no converter. The worker runs
-        nevertheless: connectors may need none of them.
+        Either the settings name a class that cannot run here, or they name no converter. The worker
+        runs nevertheless: connectors may need none of them.
         """
         for name, provider in sorted(environment.providers.missing.items()):
             self._notices.warning(
@@ -256,18 +256,27 @@ class ConnectWorker:
             yield
         finally:
             self._reloads.close()
-            await cancel_all(tasks)
-            await self._close_actors()
-            await self._statuses.close()
+            try:
+                await cancel_all(tasks)
+                await self._close_actors()
+            finally:  # also if the caller is cancelled again meanwhile
+                await self._statuses.close()
 
     async def _close_actors(self) -> None:
-        """Stop all connectors within a time limit; abandon those that hang."""
+        """Stop all connectors within a time limit; abandon those that hang.
+
+        If the caller is cancelled, abandon all of them.
+        """
         if not self._actors:
             return
         actors = {actor.ended: name for name, actor in self._actors.items()}
         for name in actors.values():
             self._actors[name].close()
-        _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
+        try:
+            _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
+        except asyncio.CancelledError:
+            self._abandon()
+            raise
         for ended_ in pending:
             self._notices.warning("connector_left_behind", connector=actors[ended_])
             self._actors[actors[ended_]].abandon()
@@ -350,7 +359,7 @@ class ConnectWorker:
                 self._actors[request.connector].request(request)
 
     def _abandon(self) -> None:
-        """Abandon all actors: another process runs the connectors now."""
+        """Abandon all actors: another process runs the connectors now, or the worker must end."""
         for actor in self._actors.values():
             actor.abandon()
         self._reloads.close()

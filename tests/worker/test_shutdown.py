@@ -124,3 +124,36 @@ async def test_tasks_that_wait_for_their_offsets_are_abandoned(deleted: bool) ->
             await worker.plane.execute(DeleteConnector("c"))
             await worker.removed("c")
     assert not notices.of("connector_left_behind")
+
+
+class LingeringSource(Source):
+    """Source whose `read` does not end in time."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Wait and yield no records; wait at the end, too."""
+        try:
+            while True:
+                yield task.idle(0.01)
+        finally:
+            await asyncio.sleep(PATIENCE_S)
+
+
+async def test_a_second_cancellation_leaves_nothing_running() -> None:
+    """A caller that is cancelled again, while connectors stop, leaves no task of the worker."""
+    before, runs = asyncio.all_tasks(), asyncio.Event()
+
+    async def caller() -> None:
+        async with running(LingeringSource) as worker:
+            await worker.plane.execute(CreateConnector("c", config_of(LingeringSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            runs.set()
+            await asyncio.Event().wait()
+
+    calling = asyncio.create_task(caller())
+    await runs.wait()
+    for _ in range(2):
+        calling.cancel()
+        await asyncio.sleep(0.02)
+    await asyncio.wait([calling])
+    assert calling.cancelled()
+    await until(lambda: asyncio.all_tasks() <= before)

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 
 from controlplane.core.codec.status import decode_status, encode_status
 from controlplane.core.entry import Entry, Position
@@ -147,10 +146,13 @@ class StatusWriter:
 
     async def close(self) -> None:
         """Write what is queued, for a bounded time, then end."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(CLOSE_S):
                 await self.flush()
-        await cancel_all([self._task])
+        except TimeoutError:
+            pass
+        finally:  # also if the caller is cancelled
+            await cancel_all([self._task])
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
         trace = None if trace is None else self._excerpt(trace)
