@@ -26,6 +26,8 @@ class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
     retry_last_ms: int = 2_000
     queued_records: int = 5_000
     """Maximum records that wait to be appended; beyond it the task waits. Bounds memory."""
+    queued_bytes: int = 32 * 2**20
+    """Bytes of records that wait to be appended, above which the task waits (`buffer.memory`)."""
     batch_records: int = 2_500
     """Maximum records in one append: some 10 ms of work for the log."""
     create_topics: bool = True

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -70,7 +70,7 @@ async def test_an_abandoned_close_leaves_no_connection() -> None:
     appends = HangingAppends()
     parts: tuple[Any, ...] = (appends, OnePlace(), None, None, ProducerSettings())
     producer = IdempotentTaskProducer(*parts)
-    await producer.send([cast(ProducerRecord, "record")])
+    await producer.send([ProducerRecord("t", None, None)])
     await appends.begun.wait()
     closing = asyncio.create_task(producer.close())
     await asyncio.sleep(0.01)
@@ -87,8 +87,8 @@ async def test_a_dropped_queue_that_lingers_leaves_no_task() -> None:
     async def refuse(_: Any) -> None:
         raise AssertionError("a batch was sent")
 
-    queue = RecordQueue(refuse, queued=10, batch=10, linger_ms=1_000 * PATIENCE_S)
-    await queue.put([cast(ProducerRecord, "record")])
+    queue = RecordQueue(refuse, queued=10, queued_bytes=10, batch=10, linger_ms=1_000 * PATIENCE_S)
+    await queue.put([ProducerRecord("t", None, None)])
     await until(lambda: len(asyncio.all_tasks()) == len(before) + 2)  # the sender lingers
     await queue.drop()
     await until(lambda: asyncio.all_tasks() == before)
@@ -105,7 +105,8 @@ async def test_an_ended_queue_refuses_records(
         sending.set()
         await asyncio.Event().wait()
 
-    queue, records = RecordQueue(hang, queued=1, batch=1), [cast(ProducerRecord, "record")]
+    queue = RecordQueue(hang, queued=1, queued_bytes=1, batch=1)
+    records = [ProducerRecord("t", None, None)]
     async with asyncio.timeout(PATIENCE_S):
         queued = await queue.put(records)
         await sending.wait()

@@ -95,7 +95,10 @@ class LogProducer:
         self._limits = limits
         self._round = count()  # chooses partitions for records without a key
         self._queue = RecordQueue(
-            self._send_batch, queued=limits.queued_records, batch=limits.batch_records
+            self._send_batch,
+            queued=limits.queued_records,
+            queued_bytes=limits.queued_bytes,
+            batch=limits.batch_records,
         )
 
     async def send(

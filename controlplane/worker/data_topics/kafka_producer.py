@@ -161,6 +161,7 @@ class IdempotentTaskProducer:
         self._queue = RecordQueue(
             self._send_batch,
             queued=limits.queued_records,
+            queued_bytes=limits.queued_bytes,
             batch=limits.batch_records,
             linger_ms=settings.linger_ms,
         )

@@ -32,8 +32,9 @@ class QueuedRecord(NamedTuple):
 class RecordQueue:
     """Gives records to `send_batch` in order, one batch after the other.
 
-    `send_batch` settles each record. `put` waits while the queue has `queued` records or more.
-    `batch`: maximum records of a batch. `linger_ms`: wait for further records before a batch.
+    `send_batch` settles each record. `put` waits while the queue has `queued` records or
+    `queued_bytes`. `batch`: maximum records of a batch. `linger_ms`: wait for further records
+    before a batch.
     """
 
     def __init__(
@@ -41,11 +42,15 @@ class RecordQueue:
         send_batch: Callable[[Sequence[QueuedRecord]], Awaitable[None]],
         *,
         queued: int,
+        queued_bytes: int,
         batch: int,
         linger_ms: int = 0,
     ) -> None:
         self._send_batch = send_batch
         self._queued_max = queued
+        self._bytes_max = queued_bytes
+        self._bytes = 0
+        """Size of the records in the queue."""
         self._batch_max = batch
         self._linger_s = linger_ms / 1_000
         self._queue: deque[QueuedRecord] = deque()
@@ -65,15 +70,21 @@ class RecordQueue:
             ProducerFailure: the queue was closed or dropped, perhaps meanwhile.
         """
         loop = asyncio.get_running_loop()
-        async with self._room:
-            await self._room.wait_for(lambda: self._ended or len(self._queue) < self._queued_max)
-        if self._ended:
-            raise ProducerFailure("The producer of the task is closed")
-        now_s = loop.time()
-        queued = [QueuedRecord(record, loop.create_future(), now_s) for record in records]
-        self._queue.extend(queued)
-        self._filled.set()
-        return [entry.acknowledged for entry in queued]
+        acknowledged: list[asyncio.Future[RecordMetadata]] = []
+        for record in records:
+            if not self._has_room():
+                async with self._room:
+                    await self._room.wait_for(lambda: self._ended or self._has_room())
+            if self._ended:
+                raise ProducerFailure("The producer of the task is closed")
+            acknowledged.append(loop.create_future())
+            self._queue.append(QueuedRecord(record, acknowledged[-1], loop.time()))
+            self._bytes += _size(record)
+            self._filled.set()
+        return acknowledged
+
+    def _has_room(self) -> bool:
+        return len(self._queue) < self._queued_max and self._bytes < self._bytes_max
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Send what is queued, then end; after the time-out drop the rest."""
@@ -105,7 +116,9 @@ class RecordQueue:
             self._filled.clear()  # before sending: `put` may set it again meanwhile
             while self._queue:
                 size = min(len(self._queue), self._batch_max)
-                await self._send([self._queue.popleft() for _ in range(size)])
+                batch = [self._queue.popleft() for _ in range(size)]
+                self._bytes -= sum(_size(queued.record) for queued in batch)
+                await self._send(batch)
             if self._closing.is_set():
                 return
 
@@ -155,9 +168,20 @@ async def closing_producer(producer: ClosableProducer) -> AsyncIterator[None]:
         await producer.close(abandoned=is_abandoned)
 
 
+def _size(record: ProducerRecord) -> int:
+    """Bytes of a record in memory: dead letters may have large headers."""
+    headers = sum(len(value or b"") for _, value in record.headers) if record.headers else 0
+    return _content_size(record) + headers
+
+
+def _content_size(record: ProducerRecord) -> int:
+    """Bytes of key and value."""
+    return len(record.key or b"") + len(record.value or b"")
+
+
 def check_size(record: ProducerRecord, max_request_size: int) -> None:
     """Raise `ProducerFailure` for a record that is larger than `max.request.size`."""
-    size = len(record.key or b"") + len(record.value or b"")
+    size = _content_size(record)
     if size > max_request_size:
         raise ProducerFailure(
             f"The message is {size} bytes when serialized which is larger than "

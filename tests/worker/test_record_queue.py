@@ -1,0 +1,34 @@
+"""Queue of the records of a producer."""
+
+import asyncio
+from collections.abc import Sequence
+
+from controlplane.connect.records import RecordMetadata
+from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue
+from tests.worker.worker_fixture import until
+
+POSITION = RecordMetadata("t", 0, 0, 0)
+
+
+async def test_the_bytes_of_waiting_records_are_limited() -> None:
+    """During an outage, large records fill the queue up to its limit, and the task waits."""
+    released, batches = asyncio.Event(), list[int]()
+
+    async def send(batch: Sequence[QueuedRecord]) -> None:
+        batches.append(len(batch))
+        await released.wait()
+        for queued in batch:
+            queued.settle(POSITION)
+
+    queue = RecordQueue(send, queued=100, queued_bytes=25, batch=100)
+    headers = (("h", b"01234"),)
+    records = [ProducerRecord("t", b"01", b"012", headers=headers)] * 10
+    putting = asyncio.create_task(queue.put(records))
+    await until(lambda: batches)
+    await asyncio.sleep(0.02)
+    assert not putting.done()
+    released.set()
+    assert await asyncio.gather(*await putting) == [POSITION] * 10
+    assert batches == [3, 3, 3, 1]
+    await queue.close()
