@@ -351,7 +351,7 @@ class InstanceFactory:
         group = group_of(draft.identity.connector, draft.connector_config, self._plane.context)
         subscription = TopicSubscription(
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
-            _topics_regex(draft.config),
+            await draft.thread.call(_topics_regex, draft.config),
         )
         # After this call, steps before the run must not fail: only the run closes transformations.
         pipeline = await draft.thread.call(
@@ -476,7 +476,7 @@ def _check_readable(config: Mapping[str, Any]) -> None:
 
 
 def _topics_regex(config: Mapping[str, str]) -> JavaPattern | None:
-    """Return the pattern for the topics of a sink; None: it lists their names.
+    """Return the pattern for the topics of a sink; None: it lists their names. May take long.
 
     Raises:
         ConnectError: the pattern cannot be matched.

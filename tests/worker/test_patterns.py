@@ -1,7 +1,8 @@
 """Regular expressions of Java in the configs of connectors that run here."""
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from time import monotonic
 
@@ -17,6 +18,7 @@ from controlplane.core.validation import refusal
 from controlplane.plane import Refusal, Settings
 from controlplane.plugins import catalogued
 from controlplane.settings.providers import Providers
+from controlplane.worker import factory
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from tests.rest.served_history import client_of
 from tests.worker.numbered_records import CountingSource
@@ -275,3 +277,19 @@ async def test_long_patterns_are_validated_in_a_thread(method: str) -> None:
         counting.cancel()
     assert answer.status_code < 300, answer.text
     assert max(after - before for before, after in pairwise(turns)) < seconds / 2
+
+
+async def test_a_sink_compiles_its_pattern_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop goes on while a starting sink compiles a long pattern."""
+    compiled, in_loop = factory._topics_regex, list[bool]()
+
+    def noted(config: Mapping[str, str]) -> regular_expressions.JavaPattern | None:
+        in_loop.append(threading.current_thread() is threading.main_thread())
+        return compiled(config)
+
+    monkeypatch.setattr(factory, "_topics_regex", noted)
+    async with running(TopicCollectingSink) as worker:
+        config = config_of(TopicCollectingSink, topics_regex="t.*")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    assert in_loop == [False]
