@@ -362,6 +362,22 @@ async def test_an_outage_is_not_tolerated() -> None:
         assert offsets(worker, "s") == {}
 
 
+async def test_a_topic_that_cannot_be_created_fails_the_task_at_once() -> None:
+    """The end of the task does not wait for records that were never sent."""
+    log = FaultyLog()
+    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=3_600_000)
+    async with running(ScriptedSource, log=log, runtime=runtime) as worker:
+        await begin(
+            worker,
+            topic_creation_default_partitions="1",
+            topic_creation_default_replication_factor="1",
+        )
+        log.creation_failures.append(LogNotUsable("refused"))
+        script.polls.append([row(1)])
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "refused" in task_trace(worker, "s")
+
+
 async def test_a_refusal_by_a_newer_process_is_not_tolerated() -> None:
     """The task fails, and does not hear that its record was dropped: it could remove the record."""
     log = FaultyLog()

@@ -122,6 +122,10 @@ class AtLeastOnce:
             dispatched += len(part)
 
     async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
+        # Topics first: if one cannot be created, `finish` must not wait for records in flight.
+        records = (item.converted for item in items if isinstance(item, SentRecord))
+        topics = {record.topic for record in records if record is not None}
+        await self._loaded.topics.ensure(self._producer, topics)
         # The records of a slice are registered in the order of the source before any of them is
         # sent. So no committed offset passes an earlier record of its partition that is in flight.
         in_flight: list[_InFlight] = []
@@ -137,8 +141,6 @@ class AtLeastOnce:
                         _copied(record.source_partition), _copied(record.source_offset)
                     )
                     in_flight.append(_InFlight(record, converted, submitted))
-        topics = {sent.converted.topic for sent in in_flight}
-        await self._loaded.topics.ensure(self._producer, topics)
         futures = await self._producer.send([sent.converted for sent in in_flight])
         for sent, future in zip(in_flight, futures, strict=True):
             self._watch(sent, future)
