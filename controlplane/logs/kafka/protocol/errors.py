@@ -72,6 +72,14 @@ def topic_error(topic: str, code: int) -> LogError:
     return kind(f"topic {topic} {words}")
 
 
+def fetch_error(code: int) -> LogError:
+    """Build the error for a fetch request that a broker refuses as a whole.
+
+    In a session, such an answer names no partition. Kafka's consumer sends the request again.
+    """
+    return LogUnavailable(f"a broker refuses a fetch request: {described(code)}")
+
+
 _TOO_LARGE = frozenset({10, 18})
 """Error codes of batches that are refused for their size."""
 

@@ -11,7 +11,7 @@ from controlplane.core.entry import Batch, TopicPartition
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.protocol import read_requests
-from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, topic_error
+from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, fetch_error, topic_error
 from controlplane.logs.kafka.protocol.read_requests import FetchedPartition, Isolation
 from controlplane.logs.kafka.reads.decoder import decode
 from controlplane.logs.kafka.reads.fetch_session import FetchSession
@@ -92,7 +92,7 @@ class FetchLoop:
         return self._stops is None or self.positions[partition] < self._stops[partition]
 
     async def _brokers(self, cluster: Cluster) -> dict[int, list[TopicPartition]]:
-        """Return the partitions of topics that are not read to their stops, by leader."""
+        """Return all partitions of each topic with an unread partition, by leader."""
         topics = {topic for topic, number in self.positions if self._is_unread((topic, number))}
         if not topics:
             return {}
@@ -134,6 +134,9 @@ class FetchLoop:
                 frames += self._take_frames(partition)
             except LogError as failure:
                 trouble = trouble or failure
+        _, code = read_requests.session_of(answer)
+        if code and trouble is None:
+            trouble = fetch_error(code)
         # A throttled answer does not prove an empty range. The broker sends it at once and without
         # records, even if there are some (KIP-219).
         if not (frames or trouble or answer.throttle_time_ms):
