@@ -13,6 +13,7 @@ from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.protocol.errors import connection_error, topic_error
 from controlplane.logs.kafka.protocol.metadata import ClusterLayout, MetadataRequest, layout
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
@@ -25,9 +26,8 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 CLIENT_ID = "controlplane"
 DEFAULT_PORT = 9092
 
+_MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _CLOSED = "this reader is closed: open another"
-_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
-"""Error codes of Kafka's protocol."""
 _FAILURES = (
     LogNotUsable,
     KafkaError,
@@ -164,9 +164,9 @@ class Cluster:
         current = await self.layout(topic_names)
         for topic in topic_names:
             if topic not in current.leaders:
-                raise topic_error(topic, current.errors.get(topic, _UNKNOWN_TOPIC))
+                raise topic_error(topic, current.errors.get(topic, _MISSING))
             if not all(leader in current.brokers for leader in current.leaders[topic].values()):
-                raise topic_error(topic, _NO_LEADER)
+                raise topic_error(topic, ErrorCode.LEADER_NOT_AVAILABLE)
         return current
 
     async def ask(self, request: Any) -> Any:

@@ -21,13 +21,12 @@ from controlplane.logs.kafka.protocol.admin_requests import BROKER_DEFAULT, Topi
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.protocol.errors import topic_error
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
-from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader, Retry
+from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 from controlplane.logs.offset_rules import check_partitions, check_topic, partition_in
 from controlplane.settings.security import KafkaSecurity
 
-_UNKNOWN_TOPIC = 3
-"""Error code of Kafka's protocol."""
+_MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _CLEANUP = "cleanup.policy"
 _RECLAIMS = 3
 """Maximum attempts of an append without an epoch that needs a transaction. After a fenced attempt,
@@ -90,7 +89,7 @@ class KafkaLog(KafkaReader):
         self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
         self._partitions: dict[str, int] = {}
         self._own_ends: dict[str, dict[int, int]] = {}
-        """Offset after the last record that this object has appended, by topic and partition."""
+        """Offset after the last own record by topic and partition, until it is a stable one."""
         self._appending: set[asyncio.Task[list[Position]]] = set()
         self._abandoned: set[asyncio.Task[list[Position]]] = set()
         """Appends under way whose caller was cancelled."""
@@ -137,9 +136,12 @@ class KafkaLog(KafkaReader):
         await self._wait_for_decisions()
         topic_names = list(topics)
         own_ends = {topic: dict(self._own_ends.get(topic, {})) for topic in topic_names}
+        stable = await stable_ends(topic_names)
+        for topic, ends in stable.items():
+            self._forget_stable(topic, ends)
         return {
             topic: [max(end, own_ends[topic].get(number, 0)) for number, end in enumerate(ends)]
-            for topic, ends in (await stable_ends(topic_names)).items()
+            for topic, ends in stable.items()
         }
 
     async def create_topic(self, topic: str, partitions: int) -> None:
@@ -161,7 +163,6 @@ class KafkaLog(KafkaReader):
             check_partitions(topic, partitions, len(existing))
         check_topic(topic, max(partitions, 1))
         if not existing and await self._create(topic, partitions):
-            await self._wait_for_leaders(topic)
             return
         for problem in await self.check([topic]):
             raise LogNotUsable(f"{problem}; change it, or name another topic")
@@ -261,6 +262,16 @@ class KafkaLog(KafkaReader):
             own_ends = self._own_ends.setdefault(topic, {})
             own_ends[partition] = max(own_ends.get(partition, 0), offset + 1)
 
+    def _forget_stable(self, topic: str, stable_ends: Sequence[int]) -> None:
+        """Forget own ends that a last stable offset has passed.
+
+        If the topic is deleted and created again, they would lie past its end for ever.
+        """
+        own_ends = self._own_ends.get(topic, {})
+        for number, end in enumerate(stable_ends):
+            if number in own_ends and own_ends[number] <= end:
+                del own_ends[number]
+
     async def _append_beside(self, records: Sequence[Record]) -> list[Position]:
         """Append without an epoch; claim the object's own id again if a time-out has fenced it."""
         if len({(record.topic, record.partition) for record in records}) == 1:
@@ -305,7 +316,7 @@ class KafkaLog(KafkaReader):
             layout = await self._cluster.layout(unknown)
             for topic in unknown:
                 if topic not in layout.leaders:
-                    raise topic_error(topic, layout.errors.get(topic, _UNKNOWN_TOPIC))
+                    raise topic_error(topic, layout.errors.get(topic, _MISSING))
                 self._partitions[topic] = len(layout.leaders[topic])
         for topic, partition in topic_partitions:
             partition_in(range(self._partitions[topic]), topic, partition)
@@ -324,17 +335,6 @@ class KafkaLog(KafkaReader):
         await self._claimed.decided()
         await self._beside.decided()
         await self._idempotent.decided()
-
-    async def _wait_for_leaders(self, topic: str) -> None:
-        """Wait until a new topic has leaders: the controller answers before the brokers know it."""
-        retry = Retry(self._limits, self._limits.leader_patience_ms)
-        while True:
-            try:
-                await self._cluster.leaders([topic])
-            except LogError as failure:
-                await retry.after(LogUnavailable(f"{failure} (it was just created)"), progress=0)
-            else:
-                return
 
     def _check_open(self) -> None:
         if self._cluster.closed:
