@@ -127,3 +127,15 @@ async def test_large_records_come_in_small_chunks(path: Path) -> None:
     assert sum(sizes) == 1_000
     assert max(sizes) < 1_000
     await log.close()
+
+
+async def test_a_chunk_of_large_records_exceeds_its_bytes_by_little(path: Path) -> None:
+    """A fetch takes as many rows as fit by the mean size of earlier ones, and few before that."""
+    limit, size = 1_000_000, 50_000
+    log = await SqliteLog.open(path, settings=SqliteSettings(chunk_bytes=limit))
+    await make_topics(log)
+    await log.append([Record("config", 0, n, b"k", b"x" * size) for n in range(200)])
+    sizes = [len(batch) * size async for batch in log.read(["config"])]
+    assert sum(sizes) == 200 * size
+    assert max(sizes) <= limit + size
+    await log.close()
