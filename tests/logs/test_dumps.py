@@ -257,6 +257,8 @@ def test_any_bytes_come_through_kcat(
 
 # --- what is wrong --------------------------------------------------------------------------------
 
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
 WRONG = {
     "cut off": (line(1)[:-9], "file ends within this line"),
     "no JSON": (b"{nonsense\n", "malformed"),
@@ -294,6 +296,7 @@ KCAT_WRONG = {
     "a header cut off": (b'"headers":["a"],"key":"k","payload":"v"', "header without a value"),
     "half a pair beside raw bytes": (b'"key":"\xff","payload":"\\udc80"', "surrogate"),
     "no payload": (b'"tstype":"create","key":"k"', "payload"),
+    "deep nesting": (b'"key":"k","payload":null,"more":' + DEEP, "recursion"),
 }
 
 
@@ -322,6 +325,17 @@ CONSOLE_WRONG = {
     ),
     "headers": (b"CreateTime:5\tPartition:2\tOffset:0\ta:1,b\tk\tv\n", "told apart"),
 }
+
+
+@pytest.mark.parametrize("partition", [b"-5", b"1_0", b" 7", b"9" * 30])
+def test_a_last_column_that_is_no_partition_is_reported(read: Read, partition: bytes) -> None:
+    """In the output of 2.4 to 2.6, a line with another last column is left out."""
+    row = b"CreateTime:5\tk\tv\t"
+    dump = read(row + b"0\n" + row + partition + b"\n", topic="t")
+    assert [entry.partition for entry in dump.entries] == [0]
+    (problem,) = [problem for problem in dump.problems if not problem.assumed]
+    assert (problem.line, problem.taken) == (2, False)
+    assert "partition" in problem.reason or "where a number should be" in problem.reason
 
 
 @pytest.mark.parametrize("case", CONSOLE_WRONG)
@@ -372,9 +386,12 @@ def test_replacement_characters_are_reported(read: Read) -> None:
 REFUSED = {
     "empty": (b"", {}, "FILE is empty: there are no records in it"),
     "UTF-16": ("x".encode("utf-16"), {}, "FILE is UTF-16 text: convert it"),
+    "deep nesting": (b'{"history":1,"more":' + DEEP + b"}\n", {}, "maximum recursion depth"),
     "unknown": (b"a,b\n1,2\n", {}, "FILE has no known format"),
     "binary": (bytes(range(256)) * 9, {}, "FILE has no known format"),
     "blank lines": (b"\n\n \n", {}, "FILE has no known format"),
+    "blank lines in a format": (b"\n \n", {"format": "histories"}, "FILE begins with blank lines"),
+    "blank console": (b"\n", {"format": "console", "topic": "t"}, "FILE begins with blank lines"),
     "no topic": (CONSOLE_3_9, {}, "FILE does not tell its topic: name it with --topic"),
     "no name": (CONSOLE_3_9, {"topic": "a b"}, "is no topic name"),
     "no format": (KCAT, {"format": "avro"}, "'avro' is no format of a dump: use one of histories"),

@@ -68,7 +68,7 @@ class ConsoleReader:
             raise DumpLineError("may be half a record (end it with a line break if it is whole)")
         row = self._layout.row(line.text)
         partition = self._partition if row.partition is None else row.partition
-        if partition >= PARTITIONS_MAX:
+        if not 0 <= partition < PARTITIONS_MAX:
             raise DumpLineError(f"has partition {partition}, which no topic has")
         self._first_line = self._first_line or line.number
         return Entry(

@@ -24,6 +24,7 @@ _LABEL = re.compile(
     rb"(?:(?:CreateTime|LogAppendTime):-?\d+|NO_TIMESTAMP|Partition:\d+|Offset:\d+)"
     rb'(?P<separator>\t|[^\w\[{"]+)'
 )
+_NUMBER = re.compile(rb"-?\d{1,18}")
 _HEADERS = re.compile(rb"NO_HEADERS|[^:,\[{]+:.*", re.DOTALL)
 
 
@@ -159,7 +160,6 @@ def _json_end(text: bytes) -> int:
 def _number(digits: bytes | None) -> int | None:
     if digits is None:
         return None
-    try:
-        return int(digits)
-    except ValueError as error:
-        raise DumpLineError(f"has {digits[:20]!r} where a number should be") from error
+    if not _NUMBER.fullmatch(digits):
+        raise DumpLineError(f"has {digits[:20]!r} where a number should be")
+    return int(digits)

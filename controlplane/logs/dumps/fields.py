@@ -43,7 +43,7 @@ def parse(line: bytes, shape: type[T], *, raw: bool = False) -> T:
     except UnicodeDecodeError as error:
         if not raw:
             raise DumpLineError("is not UTF-8") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DumpLineError(f"is no record of this format ({error})") from error
     try:
         return msgspec.convert(_loads(line.decode("utf-8", "surrogateescape")), shape)
