@@ -332,4 +332,5 @@ def _value_in_directory(folder: Path, path: str, key: str) -> str | None:
     file = Path(folder, path, key)
     if file.parent != Path(folder, path):  # a key must not lead out of the directory
         return None
-    return file.read_text("utf-8") if file.is_file() else None
+    # Bytes: a text file would lose its carriage returns.
+    return file.read_bytes().decode("utf-8") if file.is_file() else None

@@ -292,6 +292,14 @@ def test_references_to_providers_are_resolved(file: Path, written: str, value: s
     assert config.settings(WorkerSettings).group_id == value
 
 
+def test_a_value_of_a_directory_keeps_its_line_breaks(file: Path) -> None:
+    """`DirectoryConfigProvider` returns a file unchanged, carriage returns included."""
+    (file.parent / "pem").write_bytes(b"a\r\nb\rc\nd")
+    file.write_text("\n".join(PROVIDERS), "utf-8")
+    resolved = configuration(file=file).providers.of_connector("k", f"${{dir:{file.parent}:pem}}")
+    assert resolved.text == "a\r\nb\rc\nd"
+
+
 def test_a_removed_working_directory_hinders_only_relative_paths(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
