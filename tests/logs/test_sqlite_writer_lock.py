@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,6 +156,37 @@ def test_a_companion_in_a_foreign_folder_stays() -> None:
             folder.chmod(0o700)
             with writer_lock(path):
                 pass
+
+
+def test_a_check_does_not_refuse_a_control_plane(tmp_path: Path) -> None:
+    """A check by another process shares the lock for an instant; a control plane waits for it."""
+    path = tmp_path / "state.db"
+    companion = tmp_path / "state.db-writer"
+    companion.touch()
+    with companion.open("rb") as checked:
+        fcntl.flock(checked, fcntl.LOCK_SH)
+        ending = threading.Timer(0.02, fcntl.flock, (checked, fcntl.LOCK_UN))
+        ending.start()
+        with writer_lock(path):
+            assert companion.read_text() == f"{os.getpid()}\n"
+        ending.join()
+
+
+def test_a_companion_that_cannot_be_removed_releases_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that has become read-only keeps the companion, but not the lock."""
+    path = tmp_path / "state.db"
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", fail)
+        with writer_lock(path):
+            pass
+    with writer_lock(path):
+        pass
 
 
 def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ not fence a running service. So a process that runs commands holds an flock on a
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,9 @@ SUFFIX = "-writer"
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 """O_NOFOLLOW: a link could lead to a file of another user, which would be truncated."""
+
+CHECK_S = 0.2
+"""Longest wait for `check_not_held` of another process, which shares the lock for microseconds."""
 
 _NOT_LOCKED = {errno.ENOENT, errno.ENOTDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 """Errors of a missing folder, and of file systems without locks."""
@@ -61,8 +65,8 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        # A companion that this user may not remove does no harm: only its lock counts.
-        with suppress(FileNotFoundError, PermissionError):
+        # A companion that cannot be removed does no harm: only its lock counts.
+        with suppress(OSError):
             companion.unlink()  # before the release: afterwards another process may hold it
         os.close(lock_descriptor)
 
@@ -103,14 +107,18 @@ def _open_locked(companion: Path, path: Path) -> int:
     Raises:
         LogHeld: another process holds the lock.
     """
+    deadline = time.monotonic() + CHECK_S
     while True:
         descriptor = os.open(companion, _FLAGS, file_mode())
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            process = _holder(descriptor)
+            process, is_shared = _holder(descriptor), _is_shared(descriptor)
             os.close(descriptor)
-            raise LogHeld(path, process) from None
+            if not is_shared or time.monotonic() > deadline:
+                raise LogHeld(path, process) from None
+            time.sleep(0.001)
+            continue
         except OSError:
             os.close(descriptor)
             raise
@@ -118,6 +126,15 @@ def _open_locked(companion: Path, path: Path) -> int:
             _sign(descriptor)
             return descriptor
         os.close(descriptor)  # the holder removed the file between open and flock: try again
+
+
+def _is_shared(descriptor: int) -> bool:
+    """Return True if no process holds the lock for itself: others only check it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _sign(descriptor: int) -> None:
