@@ -82,9 +82,9 @@ async def missing_for_writer(
 async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
-    Without records in the command topic, another Connect cluster or an interrupted copy has written
-    those of the other topics. Aborted records do not count. An end offset above 0 proves no record:
-    a claim writes transaction markers to empty topics, too.
+    Records in other topics beside an empty command topic come from another Connect cluster, or from
+    an interrupted copy. Aborted records do not count. An end offset above 0 proves no record: a
+    claim writes transaction markers to empty topics, too.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
@@ -107,8 +107,9 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
         empty = "is empty" if topics.commands in existing else "does not exist"
         raise LogNotUsable(
             f"{_listed(filled)} already {'has' if len(filled) == 1 else 'have'} records, and the "
-            f"command topic {topics.commands} {empty}: another Connect cluster wrote these "
-            "records. Name other topics in the settings, or steer that cluster through its workers"
+            f"command topic {topics.commands} {empty}: another Connect cluster or an "
+            "interrupted copy wrote these records. Name other topics in the settings, steer that "
+            "cluster through its workers, or run the copy again"
         )
 
 

@@ -267,7 +267,7 @@ async def test_a_killed_copy_is_continued(
     assert await copying.wait() == -signal.SIGKILL
     half = await on_kafka(broker, own_topics, is_decided=False)
     assert 0 < len(half) < len(entries)
-    assert "another Connect cluster wrote these records" in refusal(await refused_own(broker, file))
+    assert "an interrupted copy wrote these records" in refusal(await refused_own(broker, file))
     ended = await run("copy", log, where, "--worker", file, "-o", "json")
     assert ended.code == 0, ended.err
     assert ended.json["records"] == len(entries)

@@ -116,9 +116,9 @@ def remote_access(
     """Return the access of a connector's client to the cluster of the connector's producer.
 
     The producer writes the connector's offsets topic there. If the client's settings lead to the
-    worker's own brokers, the access of the producer is returned instead. A Java worker would
-    then look for the topic on its own brokers, and would not find it. The keys of `overrides` keep
-    their prefix, such as `producer.override.`.
+    worker's own brokers, the access of the producer is returned instead. With these settings, a
+    Java worker looks for the topic on its own brokers, and does not find it. The keys of
+    `overrides` keep their prefix, such as `producer.override.`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

@@ -31,7 +31,7 @@ def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]
     """Return the settings of new topics, by topic.
 
     The command topic gets the config topic's settings, then those of `command.storage.*`. It keeps
-    records for `COMMANDS_KEPT_MS`, unless a setting or the brokers ask for less.
+    records for `COMMANDS_KEPT_MS`, unless a setting has another time, or the brokers refuse it.
 
     Raises:
         SettingsError: a setting is invalid.

@@ -116,7 +116,7 @@ class SqliteLog:
         return await self._read(partial(reader.starts, topics=tuple(topics)))
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset after the last record, per partition; cancelled writes are decided before."""
+        """Offset after the last record, per partition, once all cancelled writes are decided."""
         if self._writer is not None:
             await self._writer.decided()
         ends = await self._read(reader.all_ends)

@@ -71,9 +71,9 @@ _NO_TOPIC = "(?!)"
 async def commit_offsets(consumer: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> None:
     """Commit offsets of the consumer's group, also while aiokafka knows no assignment.
 
-    The method `commit` of aiokafka requires one. A new topic that a pattern selects makes aiokafka
-    replace its subscription, with the assignment, before it reports the revocation. The membership
-    is valid until the consumer joins again, so brokers accept the commit, as from Kafka's consumer.
+    The method `commit` of aiokafka requires one. If a pattern selects a new topic, aiokafka drops
+    its subscription and the assignment before it reports the revocation. The membership is valid
+    until the consumer joins again, so brokers accept the commit, as from Kafka's consumer.
 
     Raises:
         KafkaError: some or all offsets may not be committed.
