@@ -109,7 +109,7 @@ class Configuration:
             else self._located(field, self._effective(key, field).value)
             for key, field in _keyed(table, prefix)
         }
-        with self._errors_with_source():
+        with self._errors_with_source(hides_values=True):
             return table(**values)
 
     def make(self, table: type[Table], build: Callable[[Table], Made], prefix: str = "") -> Made:
@@ -119,7 +119,7 @@ class Configuration:
             SettingsError: a value is invalid, or the function refuses it.
         """
         settings = self.settings(table, prefix)
-        with self._errors_with_source():
+        with self._errors_with_source(hides_values=True):
             return build(settings)
 
     def empty(
@@ -153,6 +153,7 @@ class Configuration:
             return EffectiveValue(key, field.default, DEFAULT, idle=idle)
         with self._errors_with_source():
             text = self.providers.resolved(key, written.text)
+        with self._errors_with_source(hides_values=True):
             value = parse_value(key, trim(text), field.type)
         return EffectiveValue(key, value, written.source, written.text, idle)
 
@@ -162,14 +163,30 @@ class Configuration:
         return str(self._folder / value) if is_path else value
 
     @contextmanager
-    def _errors_with_source(self) -> Iterator[None]:
-        """Translate `BadValue` within the block to a `SettingsError` that names the source."""
+    def _errors_with_source(self, *, hides_values: bool = False) -> Iterator[None]:
+        """Translate `BadValue` within the block to a `SettingsError` that names the source.
+
+        `hides_values`: show the reference in place of a value that a config provider has resolved.
+        """
         try:
             yield
         except BadValue as bad:
             values = (self._value(key, empty=True) for key in bad.keys)
             sources = [value.source for value in values if value]
-            raise SettingsError(f"{sources[0]}: {bad}" if sources else str(bad)) from None
+            message = self._without_secret(bad) if hides_values else str(bad)
+            raise SettingsError(f"{sources[0]}: {message}" if sources else message) from None
+
+    def _without_secret(self, bad: BadValue) -> str:
+        """Return the message of an error, without a value from a config provider: it is secret."""
+        key = bad.keys[0]
+        written = self._value(key)
+        shows_value = str(bad).startswith(f"{key} is ")
+        if written is None or not shows_value:
+            return str(bad)
+        if self.providers.resolved(key, written.text) == written.text:
+            return str(bad)
+        remedy = str(bad).rpartition(": ")[2]
+        return f"{key} is {written.text}, and the provider's value is invalid: {remedy}"
 
     def texts_under(self, prefix: str) -> dict[str, str]:
         """Return the texts of all keys that begin with a prefix, references resolved.

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from controlplane.settings import Configuration, ValueSource, WorkerSettings
+from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import environment_values, key_of
 from controlplane.settings.errors import BadValue, SettingsError
@@ -290,6 +291,36 @@ def test_references_to_providers_are_resolved(file: Path, written: str, value: s
     file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
     config = configuration(variables={"CLUSTER": "of-env"}, file=file)
     assert config.settings(WorkerSettings).group_id == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ("offset.flush.interval.ms=${env:PASSWORD}", "use a whole number from 0"),
+        ("config.storage.topic=${env:PASSWORD}/", "use 1 to 249 letters"),
+        ("sasl.mechanism=${env:PASSWORD}", "use PLAIN, SCRAM-SHA-256"),
+    ],
+)
+def test_an_error_does_not_show_the_value_of_a_provider(
+    file: Path, setting: str, remedy: str
+) -> None:
+    """Values of config providers are secret, so the error shows the reference."""
+    file.write_text("\n".join([*PROVIDERS, "security.protocol=SASL_SSL", setting]), "utf-8")
+    config = configuration(variables={"PASSWORD": "hunter2"}, file=file)
+    with pytest.raises(SettingsError) as refused:  # noqa: PT012 - one of the two fails
+        config.settings(WorkerSettings)
+        config.make(AccessSettings, kafka_security)
+    sentence = str(refused.value)
+    assert "hunter2" not in sentence
+    key, _, reference = setting.partition("=")
+    assert f": {key} is {reference}, and the provider's value is invalid: {remedy}" in sentence
+
+
+def test_an_error_shows_a_value_without_a_provider(file: Path) -> None:
+    """The error shows a reference to an unknown provider as the text that it is."""
+    file.write_text("\n".join([*PROVIDERS, "rest.port=${other:x}"]), "utf-8")
+    with pytest.raises(SettingsError, match=r"rest\.port is '\$\{other:x\}': use a whole number"):
+        configuration(file=file).settings(WorkerSettings)
 
 
 def test_a_value_of_a_directory_keeps_its_line_breaks(file: Path) -> None:
