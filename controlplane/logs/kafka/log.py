@@ -21,13 +21,12 @@ from controlplane.logs.kafka.protocol.admin_requests import BROKER_DEFAULT, Topi
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.protocol.errors import topic_error
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
-from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
+from controlplane.logs.kafka.reads.reader import CLEANUP, COMPACT_ONLY, KafkaReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 from controlplane.logs.offset_rules import check_partitions, check_topic, partition_in
 from controlplane.settings.security import KafkaSecurity
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_CLEANUP = "cleanup.policy"
 _RECLAIMS = 3
 """Maximum attempts of an append without an epoch that needs a transaction. After a fenced attempt,
 this object claims its own id again. After an outage, one such claim is enough."""
@@ -43,7 +42,7 @@ class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
     def spec(self, topic: str, partitions: int) -> TopicSpec:
         """Return a new topic with these settings."""
-        configs = {**self.optional, **self.configs, _CLEANUP: COMPACT_ONLY}
+        configs = {**self.optional, **self.configs, CLEANUP: COMPACT_ONLY}
         return TopicSpec(topic, partitions, self.replication_factor, configs)
 
 

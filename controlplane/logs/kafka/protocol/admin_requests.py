@@ -66,13 +66,15 @@ def created(response: Any) -> Iterator[TopicAnswer]:
         yield TopicAnswer(topic, code, message[0] if message else None)
 
 
-def topic_configs_request(topics: Iterable[str]) -> DescribeConfigsRequest:
-    """Build the request for all settings of these topics."""
-    return DescribeConfigsRequest([(_TOPIC, topic, None) for topic in topics])
+def topic_configs_request(
+    topics: Iterable[str], names: list[str] | None = None
+) -> DescribeConfigsRequest:
+    """Build the request for these settings of topics (None: all settings)."""
+    return DescribeConfigsRequest([(_TOPIC, topic, names) for topic in topics])
 
 
 class TopicConfigs(NamedTuple):
-    """Settings of a topic, defaults included; None for a value that the broker hides."""
+    """Requested settings of a topic, defaults included; None for a value that the broker hides."""
 
     answer: TopicAnswer
     values: Mapping[str, str | None]

@@ -11,7 +11,6 @@ from itertools import starmap
 from typing import Any, Literal, NamedTuple
 
 import aiokafka.protocol.fetch as _fetch
-from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.offset import OffsetRequest, OffsetRequest_v3, OffsetResponse_v3
 from aiokafka.protocol.types import Array, Int8, Int32, Schema, String
 
@@ -29,8 +28,6 @@ _NO_REPLICA = -1
 """Replica id of a reader that is no broker."""
 _SESSION_VERSION = 7
 """First version of a fetch request that has sessions."""
-_TOPIC = 2
-"""Type of a resource: a topic."""
 
 
 def _by_topic(values: Mapping[TopicPartition, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:
@@ -188,14 +185,3 @@ def fetched(response: Any) -> Iterator[FetchedPartition]:
             yield FetchedPartition(
                 (topic, number), code, high_watermark, last_stable, aborted, records
             )
-
-
-def configs_request(topics: Iterable[str], name: str) -> DescribeConfigsRequest:
-    """Build the request for one setting of each topic."""
-    return DescribeConfigsRequest([(_TOPIC, topic, [name]) for topic in topics])
-
-
-def configs(response: Any) -> Iterator[tuple[str, str | None]]:
-    """Yield each topic with the value of the setting; None if the user may not see it."""
-    for code, _, _, topic, entries in response.resources:
-        yield topic, None if code or not entries else entries[0][1]

@@ -11,6 +11,7 @@ from controlplane.event_loop import backoff
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.admin_requests import topic_configs, topic_configs_request
 from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
 from controlplane.logs.kafka.protocol.metadata import ClusterLayout
 from controlplane.logs.kafka.protocol.read_requests import Isolation
@@ -23,6 +24,7 @@ T = TypeVar("T")
 LAYOUT_S = 1.0
 """Lifetime of the leaders that `KafkaReader.ends_from_leaders` caches, in seconds."""
 
+CLEANUP = "cleanup.policy"
 COMPACT_ONLY = "compact"
 """The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9916)."""
 
@@ -155,11 +157,11 @@ class KafkaReader:
         for trouble in missing:
             if isinstance(trouble, NoLeader):
                 raise trouble
-        request = read_requests.configs_request(layout.leaders, "cleanup.policy")
+        request = topic_configs_request(layout.leaders, [CLEANUP])
         return [str(trouble) for trouble in missing] + [
-            f"topic {topic} has cleanup.policy={policy}: a worker wants {COMPACT_ONLY} alone"
-            for topic, policy in read_requests.configs(await self._cluster.ask(request))
-            if policy not in {None, COMPACT_ONLY}
+            f"topic {answer.topic} has {CLEANUP}={policy}: a worker wants {COMPACT_ONLY} alone"
+            for answer, configs in topic_configs(await self._cluster.ask(request))
+            if (policy := configs.get(CLEANUP)) not in {None, COMPACT_ONLY}
         ]
 
     async def close(self) -> None:
