@@ -18,7 +18,7 @@ BATCH_RECORDS = 5_000
 """Records per append: enough that the fixed cost of a transaction is negligible."""
 
 BATCH_BYTES = 4 << 20
-"""Bytes of keys and values per append."""
+"""Bytes of keys, values and headers per append, after which the next append begins."""
 
 COPY_MARK = b"controlplane-copy"
 """Key of a tombstone in the command topic of a copy without commands. The fold ignores it. The
@@ -214,7 +214,7 @@ class LogCopy:
         ) as entries:
             async for entry in entries:
                 batch.append(entry)
-                size += len(entry.key or b"") + len(entry.value or b"")
+                size += _octets(entry)
                 if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
                     await self._append(batch, epoch)
                     batch, size = [], 0
@@ -334,6 +334,12 @@ def _with_topic(topic: str, entries: list[Entry]) -> list[Entry]:
 
 
 _OTHER_TOPICS = "name other topics, or delete these and copy again"
+
+
+def _octets(entry: Entry) -> int:
+    """Return the approximate number of bytes of a record."""
+    headers = sum(len(name) + len(value or b"") for name, value in entry.headers)
+    return len(entry.key or b"") + len(entry.value or b"") + headers
 
 
 def _content(entry: Entry) -> tuple[object, ...]:

@@ -1,11 +1,14 @@
 """Copies between logs: continued after any interruption, refused if the target differs."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of
 from controlplane.core.state import Topics
+from controlplane.logs import log_copy
 from controlplane.logs.cluster_topics import check_own_topics
 from controlplane.logs.log import Fenced, LogNotUsable, Record
 from controlplane.logs.log_copy import COPY_MARK, LogCopy, put_all
@@ -67,6 +70,26 @@ def expected(*entries: Entry) -> list[Entry]:
         moved.append(msgspec.structs.replace(original, offset=ends.setdefault(place, 0)))
         ends[place] += 1
     return moved
+
+
+async def test_an_append_of_a_copy_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers count, too, so that records with large headers come in several appends."""
+    headers = (("h", b"x" * 1_000),)
+    records = [
+        Entry(TOPICS.status, 0, offset, T0, b"k", b"{}", headers=headers) for offset in range(20)
+    ]
+    target = await log_of()
+    sizes: list[int] = []
+    append = target.append
+
+    async def counted(records: Sequence[Record], epoch: int | None = None) -> Sequence[Position]:
+        sizes.append(len(records))
+        return await append(records, epoch)
+
+    monkeypatch.setattr(log_copy, "BATCH_BYTES", 5_000)
+    monkeypatch.setattr(target, "append", counted)
+    await copied(await log_of(*records), target)
+    assert sizes == [5, 5, 5, 5, 1]  # the last one marks the copy
 
 
 @pytest.mark.parametrize("cut", range(5))
