@@ -27,7 +27,7 @@ from controlplane.terminal.tables import table
 
 TRACE_LINES = 24
 """Lines of a stack trace that are printed. A third is from its beginning, where Java names the
-failure; the others are from its end, where Python does. JSON and `--wide` have all of it."""
+failure. The others are from its end, where Python names it. JSON and `--wide` have all of it."""
 
 
 @read_command(

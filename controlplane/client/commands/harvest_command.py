@@ -89,7 +89,7 @@ def harvest(  # noqa: PLR0913 - click gives one argument per option
     """Write a catalogue of the plugins of a worker, or of a folder of jars.
 
     The file has Kafka's documentation of every setting, and the settings of plugins that are not
-    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. With the release of
+    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. For the release of
     the worker or the jars, /compat/RELEASE then answers about plugins byte for byte as a worker.
     Nothing is written to the worker.
 

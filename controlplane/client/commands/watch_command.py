@@ -95,7 +95,7 @@ async def changes(api: Api, name: str | None, since: str | None) -> AsyncGenerat
     """Yield changes; reconnect when the connection breaks, also while the server restarts.
 
     Raises:
-        Unavailable: the first connection is refused, or the server has ended the stream.
+        Unavailable: the first answer is 502, 503 or 504, or the server has ended the stream.
         Declined: the server refuses.
     """
     was_connected = False

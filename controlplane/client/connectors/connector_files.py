@@ -3,7 +3,7 @@
 | form | where it is from |
 |---|---|
 | `{"connector.class": …}` | a flat map of strings; the name in it, or given by `-n` |
-| `{"name": …, "config": {…}}` | the body of `POST /connectors`; fields of an answer are skipped |
+| `{"name": …, "config": {…}}` | the body of `POST /connectors`; unknown fields are ignored |
 | `connector.class=…` | Java's `.properties` |
 | `{"orders": {"info": {…}}}` | `GET /connectors?expand=info`, and `controlplane get -o json` |
 | `{"connectors": {"orders": {"config": {…}}}}` | a map by name, in the field `connectors` |

@@ -135,8 +135,8 @@ class Api:
     def need(self, feature: str, *, in_its_log: bool = True) -> None:
         """Require our own server for a feature, which the error names.
 
-        `in_its_log`: commands on a log have the feature, so the error advises reading the workers'
-        log.
+        `in_its_log`: True if commands on a log have the feature. The error then advises to read the
+        workers' log.
 
         Raises:
             Unsupported: the server is a worker of Kafka's.

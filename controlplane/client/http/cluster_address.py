@@ -39,7 +39,7 @@ class ClusterAccess(Enum):
     PLAN = "plan"
     """Read it, and plan a change."""
     PLAN_AS_WRITER = "plan as writer"
-    """Read it, and plan a change; another process's or Kafka's log is refused, as by `WRITE`."""
+    """Read it, and plan a change; like `WRITE`, refuse topics in Kafka and a log in use."""
     PLAN_CREATION = "plan creation"
     """Read it, and plan a change; a missing log is planned as an empty one."""
     WRITE = "write"
@@ -120,7 +120,7 @@ class ClusterAddress(NamedTuple):
 
 
 def _url_identity(where: str) -> str:
-    """URL without login, upper case and slashes at its end."""
+    """URL without login and trailing slashes; scheme and host in lower case."""
     scheme, separator, rest = _LOGIN.sub("", where).partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{separator}{host}".lower() + f"{slash}{path}".rstrip("/")

@@ -92,8 +92,8 @@ class Migration(msgspec.Struct, frozen=True):
     offsets: list[dict[str, Any]] | None = None
     """Offsets of the stopped connector; None: not read yet."""
     previous: list[dict[str, Any]] | None = None
-    """Offsets that an earlier connector of this name had left in the other cluster, or that both
-    clusters share. None: not read yet."""
+    """Offsets in the other cluster before the migration, for its undo. They are of an earlier
+    connector of this name, or of a consumer group that both clusters share. None: not read yet."""
     failure: str | None = None
     """Reason for undoing; None: the migration goes on."""
     undone: tuple[MigrationStep, ...] = ()
