@@ -82,6 +82,16 @@ def test_the_part_that_differs_leads_to_the_record(
     assert cause.key == key.encode()
 
 
+def test_a_connector_may_be_named_offsets() -> None:
+    """The config of such a connector comes from the config topic, not from source offsets."""
+    entry = Entry("connect-configs", 0, 0, 0, b"connector-offsets", b"{}")
+    steps = [StoryStep(1, "observe", {"connect-configs": [1]})]
+    log = Evidence(Topics(), {entry.position: entry}, steps)
+    answers = RecordedAnswer(200, {"config": {"a": "1"}}), RecordedAnswer(200, {"config": {}})
+    difference = AnswerDifference(1, "3.9.1", "/connectors/offsets", *answers, None)
+    assert log.cause(difference) == entry
+
+
 def test_later_records_explain_nothing() -> None:
     """Causes are records before the step; without one, the cause known to the fold is returned."""
     fallback = Position("connect-status", 0, 0)

@@ -48,7 +48,7 @@ class Evidence:
     def cause(self, difference: AnswerDifference) -> Entry | None:
         """The last record that affects the differing part; None: there is none."""
         read = list(before(self._entries, self._ends.get(difference.step, {})))
-        if difference.path.endswith("/offsets"):
+        if difference.path.split("/")[3:] == ["offsets"]:
             entry = self._last_offset(read, difference)
         else:
             entry = self._last(read, suspects(difference))

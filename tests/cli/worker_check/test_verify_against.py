@@ -9,9 +9,10 @@ import pytest
 from controlplane.cli.verify.worker_check.checked_worker import CheckedWorker, check_cluster
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.releases.profiles import Profile
+from controlplane.rest.http.server import listen, serving, url_of
 from tests.cli.command_calls import CommandResult, call
 from tests.cli.running_service import running
-from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
+from tests.cli.worker_check.stand_in import PreparedAnswer, StandIn, standing_in
 from tests.client.client_calls import ClusterCalls
 
 REBALANCE = "Request cannot be completed because a rebalance is expected"
@@ -99,6 +100,16 @@ async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> N
         result = await verify(cluster.where, "--against", url, *SECONDS)
     assert result.code == 1
     assert f"{url} has none of the connectors of this log: it may read other topics" in result.out
+
+
+@pytest.mark.parametrize("listed", [{"error_code": 500, "message": "no"}, 5])
+async def test_an_error_lists_no_connectors(tmp_path: Path, listed: object) -> None:
+    """The fields of an error are no names of connectors, and no endpoint of them is compared."""
+    worker = StandIn({"/connectors": [PreparedAnswer(500, listed)]})
+    async with serving(worker, listening := listen("127.0.0.1", 0)):
+        log = str(empty(tmp_path))
+        assert (await verify(log, "--against", url_of(listening), *SECONDS)).code == 1
+    assert not [path for path in worker.requested_paths if path.startswith("/connectors/")]
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Report of a check: a table for people, a document for machines, the exit code."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.cli.verify.answer_diff import without_secrets
@@ -124,19 +124,20 @@ def _differing_parts(worker: RecordedAnswer, log: RecordedAnswer) -> Iterator[st
     if worker.status != log.status:
         yield f"HTTP {worker.status} → HTTP {log.status}"
     else:
-        yield from _parts("", worker.answer, log.answer)
+        yield from differing_members("", worker.answer, log.answer)
 
 
-def _parts(where: str, worker: Any, log: Any) -> Iterator[str]:
+def differing_members(where: str, worker: Any, log: Any) -> Iterator[str]:
     """Differing members as `path worker → log`. A list's elements have no order."""
     if equal_json(worker, log):
         return
     if isinstance(worker, list) and isinstance(log, list):
-        worker, log = (_by_identity(side, unshared(worker, log)) for side in (worker, log))
+        differing = {id(element) for element in unshared(worker, log)}
+        worker, log = (_by_identity(side, differing) for side in (worker, log))
     if isinstance(worker, dict) and isinstance(log, dict):
         for name in sorted({**worker, **log}):
             below = f"{where}.{name}" if where else name
-            yield from _parts(below, worker.get(name, _Absent), log.get(name, _Absent))
+            yield from differing_members(below, worker.get(name, _Absent), log.get(name, _Absent))
         return
     yield f"{where} {_value(worker)} → {_value(log)}".strip()
 
@@ -145,9 +146,12 @@ class _Absent:
     """Stands for a member that one answer lacks."""
 
 
-def _by_identity(elements: Sequence[Any], differing: Sequence[Any]) -> dict[str, Any]:
-    """The differing elements of a list by their id, partition or text."""
-    return {_identity(element): element for element in elements if element in differing}
+def _by_identity(elements: Sequence[Any], differing: Container[int]) -> dict[str, Any]:
+    """The differing elements of a list by their id, partition or text.
+
+    `differing` has Python's `id` of each. A search in a list of elements could take hours.
+    """
+    return {_identity(element): element for element in elements if id(element) in differing}
 
 
 def _identity(element: Any) -> str:

@@ -208,7 +208,7 @@ class ComparisonRounds:
         if not isinstance(received, RecordedAnswer):
             return False
         if path == "/connectors":
-            names = [name for name in received.answer or () if isinstance(name, str)]
+            names = listed_names(received)
             listed = [*names, *views.connectors(states[worker.name])]
             return self._add_connectors(worker, dict.fromkeys(listed), states)
         if endpoint_parts(path).rest == ("status",):
@@ -290,6 +290,12 @@ def endpoint_parts(path: str) -> EndpointParts:
     """Split the path `/connectors/{c}/…`, and decode the connector's name."""
     _, _, *segments = path.partition("?")[0].split("/")
     return EndpointParts(unquote(segments[0]) if segments else None, tuple(segments[1:]))
+
+
+def listed_names(connectors: RecordedAnswer) -> list[str]:
+    """Names in the answer of `/connectors`; an error has none."""
+    listed = connectors.answer if isinstance(connectors.answer, list) else []
+    return [name for name in listed if isinstance(name, str)]
 
 
 def task_ids(status: RecordedAnswer) -> list[int]:
