@@ -84,6 +84,22 @@ async def test_a_missing_connector_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(404, html="<tr><th>MESSAGE:</th><td>Not Found</td></tr>"),
+        httpx.Response(404, text="404 page not found"),
+    ],
+)
+async def test_a_404_of_another_server_says_nothing_about_a_connector(
+    answer: httpx.Response,
+) -> None:
+    """Jetty answers 404 before Connect has started, and so does a proxy without its worker."""
+    with pytest.raises(Unavailable, match="gave no answer of Kafka Connect to GET /x") as failed:
+        await (await FakeWorker(answer).api()).find("/x")
+    assert "may have been made" not in failed.value.message
+
+
+@pytest.mark.parametrize(
     "refused",
     [
         error(409, REBALANCE),

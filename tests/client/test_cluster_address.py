@@ -40,6 +40,7 @@ def test_a_token_is_given_directly_or_in_a_file(tmp_path: Path, form: str) -> No
         (ClusterAddress(token="two pass0815"), "this is no token"),
         (ClusterAddress(token=""), "this is no token"),
         (ClusterAddress(token="@nix"), "nix cannot be read"),
+        (ClusterAddress(user="ada:pass0815\udcff"), "the user or password is no UTF-8"),
     ],
 )
 def test_credentials_that_cannot_be_sent_are_refused(cluster: ClusterAddress, says: str) -> None:
@@ -111,6 +112,9 @@ def test_the_environment_names_the_cluster() -> None:
         (("-c", "http://x:y"), "is no URL"),
         (("-c", "http://"), "http:// is no URL (it names no host): check --cluster"),
         (("-c", "http://127.0.0.1:99999"), "is no URL (ports end at 65535)"),
+        (("-c", "http://x/?expand=info"), "is no URL (leave out ? or #, and what follows): check"),
+        (("-c", "http://x?"), "is no URL (leave out ? or #, and what follows): check"),
+        (("-c", "http://x/#top"), "is no URL (leave out ? or #, and what follows): check"),
         (("-c", "nix.db"), "nix.db does not exist"),
         (("-c", "localhost:8083"), "write http://localhost:8083 or https://localhost:8083 for a w"),
         (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x may be a worker or a broker: "),

@@ -277,16 +277,22 @@ class Api:
             return ApiAnswer(answer.status_code == httpx.codes.CREATED, body)
         message = _message(answer)
         if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
-            raise _MissingResource(message)
+            if isinstance(json_of(answer), dict):
+                raise _MissingResource(message)
+            raise self._foreign_answer(answer, request)
         raise self._refusal(answer, request, message)
 
     def _foreign_answer(self, answer: httpx.Response, request: str) -> Unavailable:
-        """Error about a success without JSON, such as the login page of a proxy."""
+        """Error about an answer that is not Connect's: a success or a 404 without JSON.
+
+        Proxies send such answers, and Jetty before Connect has started.
+        """
         kind = answer.headers.get("content-type") or "no content type"
+        doubt = _doubt(answer.request.method) if answer.is_success else ""
         return Unavailable(
             f"{self.name} gave no answer of Kafka Connect to {safe(request)} "
-            f"(HTTP {answer.status_code}, {short(kind)}), perhaps a page of a proxy"
-            f"{_doubt(answer.request.method)}"
+            f"(HTTP {answer.status_code}, {short(kind)}), perhaps a page of a proxy, or of a "
+            f"worker that starts{doubt}"
         )
 
     @property

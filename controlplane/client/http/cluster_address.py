@@ -130,7 +130,10 @@ def _basic(user: str) -> str:
     name, colon, password = user.partition(":")
     if not colon:
         password = prompts.password(f"password of {name}")
-    return base64.b64encode(f"{name}:{password}".encode()).decode()
+    try:
+        return base64.b64encode(f"{name}:{password}".encode()).decode()
+    except UnicodeEncodeError:
+        raise InputRefused("the user or password is no UTF-8: type it again") from None
 
 
 def _bearer(token: str) -> str:

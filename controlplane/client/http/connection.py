@@ -89,8 +89,10 @@ def tls_of(cluster: ClusterAddress) -> ssl.SSLContext | None:
 
 
 def _base(where: str) -> httpx.URL:
-    """Base URL of a worker; ValueError: it has no host, or an invalid port."""
+    """Base URL of a worker; ValueError: it has no host, an invalid port, or a query."""
     url = httpx.URL(where)
+    if b"?" in url.raw_path or url.fragment:
+        raise ValueError("leave out ? or #, and what follows")
     if not url.host:
         raise ValueError("it names no host")
     if (url.port or 0) > LAST_PORT:
