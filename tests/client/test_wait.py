@@ -99,6 +99,17 @@ async def test_a_deleted_connector_may_fail_until_it_is_gone(
     assert len(worker.requests) == 44
 
 
+async def test_a_failed_task_may_be_reported_until_the_stop_has_taken_effect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other tasks may take their time to end; until then the status is the old one."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
+    failing = reported("RUNNING", "FAILED", "RUNNING") * 20
+    worker = FakeWorker(*failing, *reported("STOPPED") * 2, httpx.Response(500))
+    await wait_for(await worker.api(), "x", IS_STOPPED, 60)
+    assert len(worker.requests) == 44
+
+
 async def test_without_wait_no_state_is_read() -> None:
     """Without `--wait` the command reads no status."""
     worker = FakeWorker(httpx.Response(500))

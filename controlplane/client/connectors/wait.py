@@ -69,6 +69,7 @@ IS_STOPPED = WaitGoal(
     lambda connector_summary: (
         _settled(connector_summary, STOPPED) and not (connector_summary and connector_summary.tasks)
     ),
+    ends_on_failure=False,  # a task that had failed is reported until the stop has taken effect
 )
 GOALS = {RUNNING: IS_RUNNING, PAUSED: IS_PAUSED, STOPPED: IS_STOPPED}
 """Goal by target state."""
