@@ -47,6 +47,19 @@ def test_without_a_cluster_no_names_are_completed(cluster: ClusterCalls) -> None
     assert (result.code, result.out.strip(), result.err) == (0, "", "")
 
 
+def test_no_completion_asks_for_a_password(cluster: ClusterCalls) -> None:
+    """A prompt would take what the user types at the shell, so no names are completed."""
+    cluster.create()
+    result = shell(
+        CONTROLPLANE_CLUSTER="http://127.0.0.1:1",
+        CONTROLPLANE_USER="ada",
+        _CONTROLPLANE_COMPLETE="bash_complete",
+        COMP_WORDS="controlplane stop or",
+        COMP_CWORD="2",
+    )
+    assert (result.code, result.out.strip(), result.err) == (0, "", "")
+
+
 BASH = """
 eval "$(controlplane completion bash)"
 complete -p controlplane

@@ -10,6 +10,7 @@ import yaml
 
 from controlplane.client.commands import watch_command
 from controlplane.client.http.request_errors import Unavailable
+from controlplane.rest.extensions import watch
 from tests.cli.command_calls import call
 from tests.cli.running_service import LIFE
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker
@@ -282,6 +283,14 @@ async def test_watch_resumes_if_the_connection_breaks_before_a_change(
         None,
         '{"connect-configs":[3]}',
     ]
+
+
+async def test_watch_reconnects_after_a_long_silence() -> None:
+    """A connection that died without a sign never ends by itself, so each read has a time-out."""
+    worker = FakeWorker(httpx.Response(200, headers=EVENTS, content=CHANGE))
+    async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
+        await anext(changes)
+    assert worker.requests[0].extensions["timeout"]["read"] > watch.SILENCE_S
 
 
 async def test_watch_reconnects_while_the_server_restarts(

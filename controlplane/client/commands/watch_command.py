@@ -34,6 +34,10 @@ _EVENT_STREAM = "text/event-stream"
 PAUSE_S = 1.0
 """Pause in seconds before a broken connection is made again."""
 
+SILENCE_S = 60.0
+"""Silence in seconds after which a connection counts as broken. The service sends a comment after
+15 s without a change."""
+
 
 class ServerSentEvent(NamedTuple):
     """Server-sent event: its kind, its payload (JSON), and its id, from which to resume."""
@@ -130,10 +134,10 @@ async def _events(
         headers["last-event-id"] = since
     elif since is not None:
         query["since"] = since
-    never = httpx.Timeout(None, connect=5.0)
+    limits = httpx.Timeout(SILENCE_S, connect=5.0)
     with checked_texts():
         request = api.client.build_request(
-            "GET", "/watch", params=query, headers=headers, timeout=never
+            "GET", "/watch", params=query, headers=headers, timeout=limits
         )
     async with aclosing(await api.client.send(request, stream=True)) as answer:
         kind = answer.headers.get("content-type", "")

@@ -116,6 +116,8 @@ def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Co
     options = {field: ctx.params.get(field) for field in ClusterAddress._fields}
     given_options = {field: value for field, value in options.items() if value is not None}
     cluster = ClusterAddress(**given_options)
+    if cluster.user is not None and ":" not in cluster.user:
+        return []  # the prompt for the password would take what the user types at the shell
     with suppress(Exception):  # a completing shell has no place for an error message
         names = asyncio.run(_names(cluster))
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
