@@ -5,7 +5,10 @@ import stat
 from pathlib import Path
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from controlplane.cli.main import main
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
@@ -163,12 +166,27 @@ def test_offsets_of_a_sink_are_unknown(cluster: ClusterCalls) -> None:
     assert "Warning: orders is exported without its offsets: " in result.err
 
 
+def test_characters_that_the_output_lacks_are_escaped(cluster: ClusterCalls) -> None:
+    """JSON and YAML stay readable if standard output has another encoding than UTF-8."""
+    cluster.create(config={**SOURCE, "topic": "größe"})
+
+    def printed(*words: str) -> str:
+        result = CliRunner(charset="ascii").invoke(main, [*words, "-c", cluster.where])
+        return result.stdout_bytes.decode("ascii")
+
+    bundle = json.loads(printed("bundle", "export", "orders"))
+    assert bundle["connectors"][0]["config"]["topic"] == "größe"
+    listed = yaml.safe_load(printed("get", "-o", "yaml"))
+    assert listed["orders"]["info"]["config"]["topic"] == "größe"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("{", "is no bundle"),
         ('{"bundle": 1}', "is no bundle"),
         ('{"bundle": 2, "connectors": []}', "is a bundle of format 2, and this version reads 1"),
+        (f'{{"bundle": 1, "exported_from": {{"x": {"[" * 5_000}', "is no bundle"),
     ],
 )
 def test_files_that_are_no_bundle_are_refused(cluster: ClusterCalls, text: str, says: str) -> None:

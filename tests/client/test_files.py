@@ -66,6 +66,27 @@ def test_yaml_dates_and_numbers_are_texts(tmp_path: Path) -> None:
     assert connector.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("name: true\nconfig: {connector.class: C, name: true}", "true"),
+        ("name: 1.50\nconfig: {connector.class: C}", "1.50"),
+        ("1.50: {config: {connector.class: C}}", "1.50"),
+    ],
+)
+def test_a_yaml_name_keeps_its_spelling(tmp_path: Path, text: str, name: str) -> None:
+    """A name may look like a number or a boolean; it has one spelling in every form."""
+    (connector,) = read_declared([write_file(tmp_path, "a.yaml", text)])
+    assert (connector.name, connector.config["name"]) == (name, name)
+
+
+@pytest.mark.parametrize("value", ["!!bool maybe", "!!int ''", "!!int '-'"])
+def test_a_yaml_tag_that_its_value_contradicts_is_refused(tmp_path: Path, value: str) -> None:
+    """The parser fails at such a value in a way of its own."""
+    with pytest.raises(InputRefused, match="has no connector: it cannot be parsed"):
+        read_declared([write_file(tmp_path, "a.yaml", f"name: x\nb: {value}")])
+
+
 def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
     """KIP-980 and KIP-995; numbers of offsets stay numbers."""
     offsets = [{"partition": {"f": "x"}, "offset": {"position": 5, "share": 0.5}}]

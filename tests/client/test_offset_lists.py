@@ -2,11 +2,19 @@
 
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, offsets_in
+from controlplane.client.connectors.offset_lists import (
+    OffsetEntry,
+    alteration,
+    offsets_in,
+    present_offsets,
+)
+from controlplane.client.http.request_errors import Unavailable
+from tests.client.client_calls import FakeWorker
 
 SINK = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
 SOURCE = {"partition": {"file": "x"}, "offset": {"position": 5}}
@@ -45,6 +53,14 @@ def test_bodies_without_offsets_are_refused(body: Any) -> None:
     """A body without a list of offsets raises ValueError."""
     with pytest.raises(ValueError, match=r"no list of offsets|is not of the form"):
         offsets_in(body)
+
+
+@pytest.mark.parametrize("body", [{}, 5, {"offsets": [1]}])
+async def test_an_odd_answer_about_offsets_is_a_failure_of_the_server(body: Any) -> None:
+    """A migration can undo its steps after such an answer."""
+    api = await FakeWorker(httpx.Response(200, json=body)).api()
+    with pytest.raises(Unavailable, match="http://worker gave no list of the offsets of x"):
+        await present_offsets(api, "x")
 
 
 lists = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4).map(

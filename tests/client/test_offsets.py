@@ -3,6 +3,7 @@
 import asyncio
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import click
 import httpx
@@ -28,9 +29,15 @@ def stopped(cluster: ClusterCalls) -> ClusterCalls:
     return cluster
 
 
+def present(cluster: ClusterCalls) -> list[dict[str, Any]]:
+    """Offsets of the connector."""
+    offsets: list[dict[str, Any]] = cluster.json("offsets", "orders")["offsets"]
+    return offsets
+
+
 def position(cluster: ClusterCalls) -> int | None:
     """Offset of the connector; None without one."""
-    offsets = cluster.json("offsets", "orders")["offsets"]
+    offsets = present(cluster)
     return offsets[0]["offset"]["position"] if offsets else None
 
 
@@ -86,6 +93,27 @@ def test_a_failing_editor_is_named(stopped: ClusterCalls, editor: str, says: str
     assert result.err.startswith(f"Error: the editor failed ({says}")
     assert result.err.endswith("): check $VISUAL and $EDITOR\n")
     assert position(stopped) == 5
+
+
+def test_an_editor_that_saves_no_utf_8_is_named(stopped: ClusterCalls) -> None:
+    """The editor may have another encoding than the terminal; the offset stays."""
+    editor = stopped.file("latin.sh", "#!/bin/sh\nprintf '\\351' >> \"$1\"\n")
+    editor.chmod(0o700)
+    result = stopped.ask("offsets", "edit", "orders", editor=str(editor))
+    assert (result.code, result.out) == (2, "")
+    assert "the editor saved bytes that are no UTF-8: set its encoding" in result.err
+    assert position(stopped) == 5
+
+
+def test_half_a_surrogate_pair_can_be_edited(stopped: ClusterCalls) -> None:
+    """The editor's file has it as an escape."""
+    partition = '{"filename": "\\ud800"}'
+    words = ("--source-partition", partition, "--source-offset", '{"position": 7}')
+    stopped.output(*ALTER, *words)
+    editor = stopped.editor('"position": 7', '"position": 8')
+    stopped.output("offsets", "edit", "orders", "--yes", editor=editor)
+    offsets = {str(each["partition"]): each["offset"] for each in present(stopped)}
+    assert offsets[str({"filename": "\ud800"})] == {"position": 8}
 
 
 def test_a_running_connector_opens_no_editor(stopped: ClusterCalls) -> None:
@@ -259,6 +287,8 @@ def test_bad_json_is_reported_with_its_option(stopped: ClusterCalls, bad: str) -
     assert result.code == 2
     assert f"Error: {bad}: '{{x' is no JSON" in result.err
     assert position(stopped) == 5
+    deep = stopped.ask(*ALTER, *[word.replace("{x", "[" * 50_000) for word in words])
+    assert (deep.code, f"Error: {bad}: '[[[[" in deep.err) == (2, True)
 
 
 RUNNING = [

@@ -51,10 +51,10 @@ from controlplane.core.moments import quoted
 from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import count
 from controlplane.private_files import replacing
-from controlplane.terminal.command_errors import InputRefused, write
+from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import not_empty
-from controlplane.terminal.output import note
+from controlplane.terminal.output import note, print_json
 from controlplane.terminal.shell_completion import complete_files
 
 FORMAT = 1
@@ -109,12 +109,13 @@ async def export(api: Api, selection: Selection, file: str) -> None:
         raise Declined("no connector is selected: none matches, so no bundle is written")
     server = {"version": api.server.version, "kafka_cluster_id": api.server.cluster_id}
     bundle = Bundle(FORMAT, [await _exported(api, name) for name in names], server)
-    text = json.dumps(msgspec.to_builtins(bundle), indent=2, ensure_ascii=False) + "\n"
+    document = msgspec.to_builtins(bundle)
     if file == "-":
-        write(text)
+        print_json(document)
     else:
         for bundled in bundle.connectors:
             _check_unicode(bundled)
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         _write_private(Path(file), text)
         note(f"{count(len(names), 'connector')} written to {file}")
     if any(bundled.offsets is None for bundled in bundle.connectors):
@@ -223,7 +224,7 @@ async def import_(
 def _read(file: str) -> list[BundledConnector]:
     try:
         bundle = msgspec.json.decode(read_text(file, "a file of `bundle export`"), type=Bundle)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputRefused(
             f"{file} is no bundle ({error}): give a file of `bundle export`"
         ) from None

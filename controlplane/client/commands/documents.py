@@ -69,7 +69,9 @@ def print_document(value: Any, output: str) -> None:
 
 
 def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000)
+    # Another encoding of the output may lack a character; YAML has escapes for it.
+    is_unicode = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=is_unicode, width=10_000)
     return text
 
 

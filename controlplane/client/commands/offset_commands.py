@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
@@ -191,7 +192,7 @@ _ONE_FORM = (
 def _json(option: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{option}: {quoted(text)} is no JSON ({error})") from None
 
 
@@ -351,7 +352,10 @@ async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
     Raises:
         InputRefused: the editor failed.
     """
-    text = json.dumps({"offsets": before}, indent=2, ensure_ascii=False) + "\n"
+    document = {"offsets": before}
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if _SURROGATE.search(text):  # a file can hold it only as an escape
+        text = json.dumps(document, indent=2) + "\n"
     while True:
         try:
             edited = await asyncio.to_thread(
@@ -361,6 +365,10 @@ async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
             raise InputRefused(
                 f"the editor failed ({failure.message}): check $VISUAL and $EDITOR"
             ) from None
+        except UnicodeDecodeError:
+            raise InputRefused(
+                "the editor saved bytes that are no UTF-8: set its encoding, and edit again"
+            ) from None
         text = edited or ""
         try:
             return offsets_in(document_in(text))
@@ -368,6 +376,8 @@ async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
             note(f"these are no offsets: {error}")
             confirm("edit them again?", yes=False)
 
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 offsets = verb(
     "offsets",

@@ -245,7 +245,7 @@ def document_in(text: str, suffix: str = "") -> Any:
         if suffix in YAML:
             return yaml.load(text, _Yaml)  # noqa: S506 - a safe one
         return json.loads(text, parse_float=_Literal)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, LookupError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).replace(_UNNAMED, "").split())
         raise _NoConnector(f"it cannot be parsed ({reason})") from None
 
@@ -283,13 +283,13 @@ def _expanded(document: Mapping[str, Any]) -> Iterator[DeclaredConnector]:
         info = member.get("info", member)
         if not isinstance(info, dict) or not isinstance(info.get("config"), dict):
             raise _NoConnector(f"{key!r} has no config")
-        yield _with_config(info, str(key))
+        yield _with_config(info, _key(key))
 
 
 def _with_config(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
     """Connector from the body of `POST /connectors`, or from an answer like it."""
     given_name = document.get("name", name)
-    flat = _flat(document["config"], None if given_name is None else str(given_name))
+    flat = _flat(document["config"], None if given_name is None else _key(given_name))
     return flat._replace(
         initial_state=document.get("initial_state"),
         initial_offsets=document.get("initial_offsets"),
@@ -298,7 +298,7 @@ def _with_config(document: Mapping[str, Any], name: str | None) -> DeclaredConne
 
 def _flat(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
     """Connector from its config; a name in the config must equal `name`."""
-    config = {str(key): _text(str(key), value) for key, value in document.items()}
+    config = {_key(key): _text(str(key), value) for key, value in document.items()}
     inside = config.get("name")
     if name is not None and inside is not None and inside != name:
         raise _NoConnector(f"its name is {name}, but its config names it {inside}: make them equal")
@@ -307,6 +307,11 @@ def _flat(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
         raise _NoConnector("it has no name: add one to the file (`apply` also takes -n NAME)")
     check_name(chosen)
     return DeclaredConnector(chosen, {**config, "name": chosen})
+
+
+def _key(value: Any) -> str:
+    """A name or a key as text; in YAML it may be a number or a boolean."""
+    return str(_text(str(value), value))
 
 
 def _text(key: str, value: Any) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from controlplane.client.http.api import Api, connector
+from controlplane.client.http.request_errors import Unavailable
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 
@@ -29,8 +30,16 @@ def offsets_in(body: Any) -> list[OffsetEntry]:
 
 
 async def present_offsets(api: Api, name: str) -> list[OffsetEntry]:
-    """The present offsets of a connector, without those that are null."""
-    entries = offsets_in(await api.get(connector(name, "offsets")))
+    """The present offsets of a connector, without those that are null.
+
+    Raises:
+        Declined, Unavailable: the server refuses, or its answer is no list of offsets.
+    """
+    body = await api.get(connector(name, "offsets"))
+    try:
+        entries = offsets_in(body)
+    except ValueError:
+        raise Unavailable(f"{api.name} gave no list of the offsets of {name}") from None
     return [entry for entry in entries if entry["offset"] is not None]
 
 
