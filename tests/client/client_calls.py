@@ -1,11 +1,13 @@
 """Client commands against one cluster."""
 
 import asyncio
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import httpx
 
 from controlplane.client.http.api import Api
@@ -80,6 +82,13 @@ class ClusterCalls:
         script = self.file("editor.sh", f"#!/bin/sh\nsed -i 's/{find}/{put}/' \"$1\"\n")
         script.chmod(0o700)
         return str(script)
+
+
+def command_body(command: click.Command) -> Callable[..., Awaitable[None]]:
+    """The function of a command, which takes a client; its options are not applied."""
+    assert command.callback is not None
+    body: Callable[..., Awaitable[None]] = inspect.unwrap(command.callback)
+    return body
 
 
 def error(status: int, message: str | None) -> httpx.Response:

@@ -2,9 +2,23 @@
 
 import json
 
+import httpx
 import pytest
 
-from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from controlplane.client.commands.lifecycle_commands import restart_connector
+from controlplane.client.connectors.selection import Selection
+from controlplane.client.http.api import ServerInfo
+from controlplane.client.http.request_errors import Declined
+from tests.cli.command_calls import call
+from tests.client.client_calls import (
+    PARTITION,
+    SOURCE,
+    ClusterCalls,
+    FakeWorker,
+    command_body,
+)
+
+OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 
 
 def test_each_change_prints_one_line(cluster: ClusterCalls) -> None:
@@ -27,6 +41,34 @@ def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
     cluster.create("connector")
     assert cluster.output("stop", "connector", "connector") == "connector: stopped\n"
     assert cluster.output("delete", "connector", "connector") == "connector: deleted\n"
+
+
+def test_a_resource_may_follow_options_in_one_word(cluster: ClusterCalls) -> None:
+    """`-yc LOG` is `-y -c LOG`: the word after LOG is the resource, not a connector to delete."""
+    cluster.create(initial_state="STOPPED", initial_offsets=OFFSETS)
+    result = call("delete", "-yc", cluster.where, "offsets", "orders")
+    assert (result.code, result.out.splitlines()[0][:13]) == (0, "orders: reset"), result
+    assert (list(cluster.json("get")), cluster.json("offsets", "orders")) == (
+        ["orders"],
+        {"offsets": []},
+    )
+    other = call("stop", f"-c{cluster.where}", "connector", "orders")
+    assert (other.code, other.out) == (0, "orders: stopped\n")
+
+
+@pytest.mark.parametrize("tasks", ["all", "failed"])
+async def test_a_release_that_would_restart_no_task_is_refused(tasks: str) -> None:
+    """A release before 3.0 ignores the parameters, and would restart only the connector."""
+    worker = FakeWorker(httpx.Response(204))
+    options = {"wait_s": None, "output": "table", "dry_run": False}
+    body, selection = command_body(restart_connector), Selection(("orders",), ())
+    api = await worker.api()
+    api.server = ServerInfo("2.8.2", None, ours=False)
+    with pytest.raises(Declined, match=r"cannot restart .* its tasks: that takes 3.0.0 or newer"):
+        await body(api, selection, tasks, **options)
+    assert not worker.requests
+    await body(api, selection, None, **options)
+    assert [request.method for request in worker.requests] == ["POST"]
 
 
 @pytest.mark.parametrize(

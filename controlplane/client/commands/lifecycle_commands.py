@@ -26,6 +26,7 @@ from controlplane.client.connectors.wait import (
     wait_options,
 )
 from controlplane.client.http.api import Api, connector
+from controlplane.client.migration.migration_check import check_release
 from controlplane.core.moments import quoted
 from controlplane.terminal.prompts import confirm
 
@@ -111,6 +112,8 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
     dry_run: bool,
 ) -> None:
     """Restart connectors, and with --tasks their tasks."""
+    if tasks is not None:  # an earlier release would ignore the parameters, and restart no task
+        check_release(api, "restart_requests", "restart a connector together with its tasks")
 
     async def plan(name: str) -> ConnectorResult:
         path = connector(name, "restart")

@@ -7,7 +7,7 @@ here, with the options about the cluster, an event loop and a connected `Api`.
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Concatenate
 
 import click
@@ -62,6 +62,18 @@ def _has_value(option: click.Parameter) -> bool:
     return isinstance(option, click.Option) and not option.is_flag and not option.count
 
 
+def _takes_next_word(word: str, valued: Collection[str]) -> bool:
+    """True if the word after an option is its value.
+
+    One word may have several short options (`-yc URL`). The first with a value takes the rest.
+    """
+    if word in valued or word.startswith("--"):
+        return word in valued
+    short_options = [f"-{letter}" for letter in word[1:]]
+    first = next((option for option in short_options if option in valued), None)
+    return first is not None and short_options.index(first) == len(short_options) - 1
+
+
 class VerbGroup(click.Group):
     """A verb with its resources, or a resource with its actions."""
 
@@ -95,7 +107,7 @@ class VerbGroup(click.Group):
         valued = {name for option in options if _has_value(option) for name in all_names(option)}
         place = 0
         while place < len(args) and args[place][:1] == "-" and args[place] not in help_options:
-            place += 2 if args[place] in valued else 1
+            place += 2 if _takes_next_word(args[place], valued) else 1
         return place
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -41,9 +41,9 @@ async def check_migration(
             cannot be read.
         Unavailable: a cluster fails.
     """
-    _check_release(source, "stops", "stop a connector and read its offsets")
-    _check_release(target, "creates_in_state", "create a stopped connector")
-    _check_release(target, "alters_offsets", "set its offsets")
+    check_release(source, "stops", "stop a connector and read its offsets")
+    check_release(target, "creates_in_state", "create a stopped connector")
+    check_release(target, "alters_offsets", "set its offsets")
     connector = await summary(source, name)
     if connector is None:
         raise Declined(f"{source.name} has no connector {name}: `controlplane get` lists all")
@@ -86,8 +86,11 @@ async def _refuse_existing(
     )
 
 
-def _check_release(api: Api, ability: str, words: str) -> None:
-    """Raise `Declined` if the release of a cluster is known and lacks an ability."""
+def check_release(api: Api, ability: str, words: str) -> None:
+    """Raise `Declined` if the release of a cluster is known and lacks an ability.
+
+    `ability`: field of `Profile`. `words`: the ability for people.
+    """
     beneath_compat = "/compat/" in api.name
     if api.server.ours and not beneath_compat:
         return
