@@ -2,10 +2,12 @@
 
 import asyncio
 
+import httpx
 import pytest
 
+from controlplane.client.commands.patch_commands import patch_logger
 from tests.cli.running_service import running
-from tests.client.client_calls import ClusterCalls
+from tests.client.client_calls import ClusterCalls, FakeWorker, command_body
 
 LEVELS = "ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF"
 
@@ -35,6 +37,20 @@ def test_an_invalid_level_is_refused_with_the_valid_ones(cluster: ClusterCalls) 
     assert cluster.refused("patch", "logger", "root", "FOO") == (
         f"invalid log level 'FOO': give one of {LEVELS}"
     )
+
+
+async def test_a_level_on_one_worker_only_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """A release before 3.7 ignores the scope, and answers with its loggers."""
+    only = " (only on the worker that answered: its release has no scope cluster)"
+    options = {"logger": "root", "level": "DEBUG", "output": "table", "dry_run": False}
+    for scope, answer, words in (
+        ("cluster", httpx.Response(200, json=["root"]), only),
+        ("cluster", httpx.Response(204), ""),
+        ("worker", httpx.Response(200, json=["root"]), ""),
+    ):
+        api = await FakeWorker(answer).api()
+        await command_body(patch_logger)(api, scope=scope, **options)
+        assert capsys.readouterr().out == f"root: set to DEBUG{words}\n"
 
 
 async def test_a_service_has_loggers(cluster: ClusterCalls) -> None:

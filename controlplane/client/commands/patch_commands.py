@@ -107,6 +107,8 @@ async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bo
         return (await api.send("PUT", path, merged, dry_run=dry_run)).body
 
 
+_ONLY_ONE = "only on the worker that answered: its release has no scope cluster"
+
 _INVALID_LEVEL = "invalid log level"
 """Words with which every release refuses a level."""
 
@@ -146,8 +148,11 @@ async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
                 raise
             reason = refused.message.removesuffix(".")
             raise Declined(f"{reason}: give one of {', '.join(LEVELS)}") from None
-        return ConnectorResult(
-            name, f"set to {level.upper()}", plan=answer.body if dry_run else None
-        )
+        result = ConnectorResult(name, f"set to {level.upper()}")
+        if dry_run:
+            return result._replace(plan=answer.body)
+        # A worker that writes the level for all workers lists no loggers.
+        only_one = scope == "cluster" and isinstance(answer.body, list)
+        return result._replace(words=_ONLY_ONE) if only_one else result
 
     await act_on_each([logger], act, output)
