@@ -1,17 +1,26 @@
 """Examples that `serve` prints come from the log, and work."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from controlplane.cli.serve import curl_examples
 from controlplane.cli.serve.curl_examples import Contrast, find_contrast, lines
+from controlplane.cli.serve.serve_command import announce
+from controlplane.cli.serve.serve_options import ServeOptions
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
+from controlplane.core.order import Ends
+from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.log import LogUnavailable, ReadableLog
 from controlplane.logs.log_factory import memory_log, open_log
+from controlplane.plane import ControlPlane
 from controlplane.projection.past_states import ends_now
+from controlplane.terminal.log_options import LogOptions
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 URL = "http://127.0.0.1:8083"
@@ -42,6 +51,31 @@ async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) 
     log = (await open_log(str(HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"))).log
     assert await find_contrast(log, Topics(), await ends_now(log, Topics())) is None
     await log.close()
+
+
+class LostLog:
+    """Log whose brokers have become unavailable."""
+
+    async def starts(self, _: Iterable[str]) -> Ends:
+        """Fail as a log on brokers does."""
+        raise LogUnavailable("no broker answers")
+
+
+async def test_an_outage_while_examples_are_searched_does_not_end_the_service(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Requests are answered by then, and the service outlives later outages, too."""
+    service = ServeOptions(
+        *("state.db", LogOptions(), KIP, Plugins()),
+        exactly_once=False,
+        follow=True,
+        quiet=True,
+        log_format="logfmt",
+        read_only=False,
+    )
+    async with ControlPlane.open("memory:") as plane:
+        await announce(service, cast("ReadableLog", LostLog()), plane.service, URL)
+    assert f"curl -s -w '\\n' '{URL}/connectors'" in capsys.readouterr().out
 
 
 def test_an_empty_log_has_examples_without_connectors() -> None:

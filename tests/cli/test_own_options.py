@@ -11,6 +11,7 @@ CLUSTER = "kafka://localhost:9092"
     ("words", "sentence"),
     [
         (("state.db",), "state.db is no cluster: serve kafka://BROKER:9092, or leave out --own"),
+        (("http://alice:secret@w1:8083",), "and http://w1:8083 is no cluster: serve kafka://"),
         ((CLUSTER, "--read-only"), "leave out --read-only and --no-follow"),
         ((CLUSTER, "--no-follow"), "leave out --read-only and --no-follow"),
         ((CLUSTER, "--connect-url", "http://w1:8083"), "exclude each other"),

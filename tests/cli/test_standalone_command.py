@@ -408,6 +408,8 @@ class TestWorkerFile:
         """Only an embedded log can take records of connectors."""
         result = standalone(settings={"records.log": "kafka://b:9092"})
         assert refusal(result) == "records.log is kafka://b:9092: use sqlite:///FILE"
+        with_login = refusal(standalone(settings={"records.log": "http://ada:secret@b:9092"}))
+        assert with_login == "records.log is http://b:9092: use sqlite:///FILE"
 
     def test_a_device_has_no_records_beside_it(self) -> None:
         """With offsets in `/dev/null`, topics need a path of their own."""

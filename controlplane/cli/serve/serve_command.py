@@ -32,7 +32,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
 from controlplane.logger_levels import Loggers
 from controlplane.logs.cluster_topics import split_config
-from controlplane.logs.log import Log, ReadableLog
+from controlplane.logs.log import Log, LogError, ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import SQLITE, NoSuchLog
 from controlplane.observe import LogFormat, Logger
@@ -294,7 +294,10 @@ async def announce(
     """Print the URL and examples once the log has been read."""
     state = await rest_service.follower.state(rest_service.dialect)
     connectors = count(len(views.connectors(state)), "connector")
-    contrast = await find_contrast(log, service.reading.topics, rest_service.follower.ends)
+    try:
+        contrast = await find_contrast(log, service.reading.topics, rest_service.follower.ends)
+    except LogError:  # requests are answered through an outage, so an example must not end them
+        contrast = None
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     release = LATER if state.profile.release == KIP else state.profile.release
     say(f"Tools that expect Kafka Connect take {url}{COMPAT}{release}")

@@ -7,7 +7,7 @@ from controlplane.cli.serve.attached_options import AttachedOptions
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers
-from controlplane.logs.names import is_cluster, is_embedded
+from controlplane.logs.names import is_cluster, is_embedded, without_login
 from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, logger
 from controlplane.plane import Settings, Surroundings
 from controlplane.plane_settings import plane_settings
@@ -113,8 +113,8 @@ def check_own(service: ServeOptions, *, attached: bool) -> None:
     """Raise `InputRefused` if another option contradicts `--own`."""
     if not is_cluster(service.where):
         raise InputRefused(
-            f"--own keeps the state in Kafka, and {service.where} is no cluster: serve "
-            "kafka://BROKER:9092, or leave out --own"
+            f"--own keeps the state in Kafka, and {without_login(service.where)} is no cluster: "
+            "serve kafka://BROKER:9092, or leave out --own"
         )
     if service.read_only or not service.follow:
         raise InputRefused("--own runs commands: leave out --read-only and --no-follow")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from controlplane.cli.serve.serve_options import ServeOptions
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.names import KAFKA, is_cluster, path_of
+from controlplane.logs.names import KAFKA, is_cluster, path_of, without_login
 from controlplane.logs.names import SQLITE as SQLITE_SCHEME
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.settings import WorkerSettings
@@ -68,7 +68,7 @@ def _embedded(where: str) -> str:
         SettingsError: it names another kind of log.
     """
     if not where.startswith(SQLITE_SCHEME) and "://" in where:
-        raise SettingsError(f"{RECORDS_LOG} is {where}: use sqlite:///FILE")
+        raise SettingsError(f"{RECORDS_LOG} is {without_login(where)}: use sqlite:///FILE")
     return where if where.startswith(SQLITE_SCHEME) else f"{SQLITE_SCHEME}/{where}"
 
 
