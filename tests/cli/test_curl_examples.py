@@ -1,5 +1,6 @@
 """Examples that `serve` prints come from the log, and work."""
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
@@ -7,7 +8,12 @@ from typing import cast
 import pytest
 
 from controlplane.cli.serve import curl_examples
-from controlplane.cli.serve.curl_examples import Contrast, find_contrast, lines
+from controlplane.cli.serve.curl_examples import (
+    Contrast,
+    find_contrast,
+    latest_contrast,
+    lines,
+)
 from controlplane.cli.serve.serve_command import announce
 from controlplane.cli.serve.serve_options import ServeOptions
 from controlplane.core.entry import Entry
@@ -51,6 +57,27 @@ async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) 
     log = (await open_log(str(HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"))).log
     assert await find_contrast(log, Topics(), await ends_now(log, Topics())) is None
     await log.close()
+
+
+async def test_other_tasks_run_while_an_example_is_searched() -> None:
+    """The service answers requests by then, and its connectors run."""
+    value = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
+    entries = [
+        Entry("connect-status", 0, number, number, b"status-task-c-0", value)
+        for number in range(5_000)
+    ]
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    assert await latest_contrast(entries, Topics()) is None
+    counting.cancel()
+    assert turns >= 5
 
 
 class LostLog:

@@ -18,6 +18,7 @@ from controlplane.core.moments import position_text
 from controlplane.core.order import Ends, entries_of, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.event_loop import sliced
 from controlplane.logs.log import ReadableLog
 from controlplane.rest.endpoints.pure_requests import answer
 from controlplane.rest.endpoints.reads import ReadInputs
@@ -79,20 +80,23 @@ async def find_contrast(log: ReadableLog, topics: Topics, ends: Ends) -> Contras
         return None
     stop = {topic: ends[topic] for topic in names}
     batches = [batch async for batch in log.read(names, stop=stop)]
-    return latest_contrast(in_order(entries_of(batches)), topics)
+    return await latest_contrast(in_order(entries_of(batches)), topics)
 
 
-def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None:
-    """Find the latest difference; `entries` are configs and statuses, sorted by `in_order`."""
+async def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None:
+    """Find the latest difference; `entries` are configs and statuses, sorted by `in_order`.
+
+    The work takes seconds for a long log. Requests are answered meanwhile.
+    """
     folds = [Fold(Profile.of(release), topics=topics) for release in (EARLIER, LATER)]
     latest = None
-    for entry in entries:
+    async for entry in sliced(entries):
         kinds = {fold.apply(entry).kind for fold in folds}
         if len(kinds) > 1:
             # The record can only affect its own connector; comparing all would take too long.
-            path = _differing(folds, _named(entry, topics))
+            path = await _differing(folds, _named(entry, topics))
             latest = Contrast(path, _moment(entry, topics)) if path else latest
-    path = _differing(folds, _by_plainness(views.connectors(folds[-1].snapshot())))
+    path = await _differing(folds, _by_plainness(views.connectors(folds[-1].snapshot())))
     return latest if path is None else Contrast(path, None)
 
 
@@ -104,10 +108,10 @@ def _named(entry: Entry, topics: Topics) -> list[str]:
     return [] if name is None else [name]
 
 
-def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
+async def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
     """The first path of these connectors whose answers differ, but have the same HTTP status."""
     states = [fold.snapshot() for fold in folds]
-    for name in names:
+    async for name in sliced(names):
         for endpoint in ("status", "tasks"):
             path = _path(name, endpoint)
             earlier, later = (answer(ReadInputs(state), path) for state in states)
