@@ -25,7 +25,6 @@ from controlplane.client.commands.plan_tables import PlanDocument, joined
 from controlplane.client.commands.verbs import create_command, read_command, verb
 from controlplane.client.connectors.connector_files import no_unicode, read_text
 from controlplane.client.connectors.connector_summary import (
-    PAUSED,
     RUNNING,
     STOPPED,
     ConnectorSummary,
@@ -47,6 +46,7 @@ from controlplane.client.http.request_errors import (
     Unsupported,
     no_connector,
 )
+from controlplane.client.migration.migration_plan import TARGET_VERBS
 from controlplane.core.moments import quoted
 from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import count
@@ -351,14 +351,11 @@ async def _completed(
         answer = await api.send("PATCH", path, {"offsets": altered}, dry_run=dry_run)
         plans.append(answer.body)
     if bundled.target_state != STOPPED:
-        path = connector(bundled.name, _VERBS[bundled.target_state])
+        path = connector(bundled.name, TARGET_VERBS[bundled.target_state])
         answer = await api.send("PUT", path, dry_run=dry_run)
         plans.append(answer.body)
     plan = joined(plans) if dry_run else None
     return ConnectorResult(bundled.name, outcome, _words(bundled), plan=plan)
-
-
-_VERBS = {RUNNING: "resume", PAUSED: "pause"}
 
 
 async def _alteration(api: Api, bundled: BundledConnector) -> list[OffsetEntry]:
