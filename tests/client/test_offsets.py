@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.client.commands import offset_commands
 from controlplane.client.commands.plan_tables import print_plan, print_plans
-from controlplane.client.http.request_errors import WaitTimedOut
+from controlplane.client.http.request_errors import Unavailable, WaitTimedOut
 from controlplane.core.entry import Entry
 from tests.cli.command_calls import embedded
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker, error
@@ -308,6 +308,27 @@ async def test_a_wait_for_the_stop_that_times_out_is_noted(
         async with offset_commands.stopped(await worker.api(), "orders", stop=True):
             raise AssertionError("the connector is not stopped yet")
     assert capsys.readouterr().err.endswith(STILL_STOPPED)
+
+
+@pytest.mark.parametrize("failure", [asyncio.CancelledError(), httpx.ReadTimeout("late")])
+async def test_a_stop_without_an_answer_is_noted(
+    failure: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C and a time-out leave a connector that may be stopped."""
+
+    class SilentWorker(FakeWorker):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            if request.method == "PUT":
+                raise failure
+            return super().__call__(request)
+
+    api = await SilentWorker(*RUNNING).api()
+    with pytest.raises((asyncio.CancelledError, Unavailable)):
+        async with offset_commands.stopped(api, "orders", stop=True):
+            raise AssertionError("the connector is not stopped yet")
+    assert capsys.readouterr().err == (
+        "orders may be stopped: `controlplane resume orders` starts it again\n"
+    )
 
 
 async def test_ctrl_c_while_a_connector_is_stopped_is_noted(

@@ -42,7 +42,7 @@ from controlplane.client.connectors.progress import (
 from controlplane.client.connectors.selection import name_argument
 from controlplane.client.connectors.wait import IS_STOPPED, wait_for
 from controlplane.client.http.api import Api, ApiAnswer, connector
-from controlplane.client.http.request_errors import Declined
+from controlplane.client.http.request_errors import Declined, Unavailable
 from controlplane.core.moments import quoted
 from controlplane.core.text.safe_text import count
 from controlplane.event_loop import now_ms
@@ -298,14 +298,19 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
         yield
         return
     command, effect = ("pause", "pauses it") if before == PAUSED else ("resume", "starts it")
-    await api.send("PUT", connector(name, "stop"))
+    advice = f"`controlplane {command} {quote(name)}` {effect} again"
+    try:
+        await api.send("PUT", connector(name, "stop"))
+    except (asyncio.CancelledError, Unavailable):  # the server may have taken the request
+        note(f"{name} may be stopped: {advice}")
+        raise
     try:
         if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
             await wait_for(api, name, IS_STOPPED, STOP_S)
         yield
         await api.send("PUT", connector(name, command))
     except BaseException:  # a defect of the program also leaves the connector stopped
-        note(f"{name} is still stopped: `controlplane {command} {quote(name)}` {effect} again")
+        note(f"{name} is still stopped: {advice}")
         raise
 
 
