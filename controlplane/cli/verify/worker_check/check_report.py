@@ -149,7 +149,7 @@ class _Absent:
 def _by_identity(elements: Sequence[Any], differing: Container[int]) -> dict[str, Any]:
     """The differing elements of a list by their id, partition or text.
 
-    `differing` has Python's `id` of each. A search in a list of elements could take hours.
+    `differing` has Python's `id` of each. A search in a list would take minutes for 30,000 offsets.
     """
     return {_identity(element): element for element in elements if id(element) in differing}
 
