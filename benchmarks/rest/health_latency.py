@@ -9,13 +9,9 @@ and responses of the large requests, and the latency of `/health`.
 
 import asyncio
 import json
-import re
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -24,6 +20,8 @@ import click
 import httpx
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.processes.programs import serve
 
 GOAL_MS = 100
 PAUSE_S = 0.005
@@ -137,41 +135,27 @@ def _send(url: str, large: LargeRequest, seconds: float) -> LoadResult:
     return sent
 
 
-@asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[str]:
-    """Yield the address of a service on a new file."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "serve", f"sqlite:///{folder / 'state.db'}"),
-        *("--port", "0", "--quiet"),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        match = re.search(r"http://\S+", (await process.stdout.readline()).decode())
-        assert match is not None
-        yield match[0]
-    finally:
-        process.terminate()
-        await process.communicate()
-
-
 async def compare(seconds: float) -> Table:
     """Table with one row per kind of large request, each sent for some seconds."""
     table = Table("beside", "answer", "took s", "health p50 ms", "p99 ms", "longest ms")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1) as senders:
-        async with served(Path(folder)) as url, httpx.AsyncClient(base_url=url) as client:
+        log = f"sqlite:///{Path(folder) / 'state.db'}"
+        async with (
+            serve(log, "--port", "0", "--quiet") as served,
+            httpx.AsyncClient(base_url=served.url) as client,
+        ):
             for name in ("c", "d"):
                 await client.post("/connectors", json={"name": name, "config": CONFIG})
                 await client.put(f"/connectors/{name}/stop")
             for large in kinds():
-                latency = await measured(url, large, seconds, senders)
+                latency = await measured(served.url, large, seconds, senders)
                 waited = latency.waited_ms
                 table.add_row(
                     large.name,
                     ", ".join(map(str, sorted(latency.sent.statuses))),
                     f"{median(latency.sent.took_s):.2f}" if latency.sent.took_s else "",
                     f"{median(waited):.1f}",
-                    f"{quantiles(waited, n=100)[-1]:.1f}",
+                    f"{quantiles(waited, n=100, method='inclusive')[-1]:.1f}",
                     f"{max(waited):.1f}",
                 )
     return table

@@ -12,7 +12,7 @@ Only there, a run first writes `_STARTED`, so that no second run writes into the
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,7 @@ from replay.archive.stores.object_store import CLAIMS
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.states.order_marks import OrderMarks
-from replay.errors import NotWritable
+from replay.errors import NotWritable, ReplayError
 from replay.fleet.cluster_summaries import (
     ClusterCut,
     FleetQuestion,
@@ -47,7 +47,7 @@ SUCCESS = "_SUCCESS"
 """File that is written last, as by Spark and Hadoop."""
 
 STARTED = "_STARTED"
-"""File that the only run of a folder in an object store has written first."""
+"""First file of a run in an object store; it keeps other runs out of the folder."""
 
 OFFSETS_TABLE = "offsets"
 """Table that is folded in buckets if a cluster is very large."""
@@ -177,11 +177,15 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
 
 @contextmanager
 def _claimed(store: ArchiveStore) -> Iterator[None]:
-    """Keep other runs out of a folder; a run that fails leaves it to the next one."""
+    """Keep other runs out of a folder.
+
+    A run that fails leaves the folder to the next one, unless it has written other files.
+    """
     if not store.take(STARTED, b""):
         raise NotWritable(f"{store.where} is being written by another run: name a new folder")
     try:
         yield
     except BaseException:
-        store.remove(STARTED)
+        with suppress(ReplayError):  # an outage must not hide the error of the run
+            store.remove(STARTED)
         raise

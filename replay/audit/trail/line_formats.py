@@ -2,7 +2,8 @@
 
 Producers use different field names, so each fact is searched under its usual names. Requests that
 wrote nothing (reads and refusals) are skipped. A refusal has a response code, or an outcome of
-`_REFUSALS`. A line that names no principal is unreadable, except in an access log.
+`_REFUSALS`. Events about no connector, such as a login, are skipped, too. A line that names no
+principal is unreadable, except in an access log.
 """
 
 import re
@@ -32,9 +33,10 @@ _OUTCOME = ("status", "status_code", "outcome", "response.status")
 
 _IN_PATH = re.compile(r"/connectors/([^/?#\s]+)(?:/([^?#\s]+))?")
 _IN_NAME = re.compile(r"\bconnector=([^/?#\s]+)")
-_ALL_CONNECTORS = re.compile(r"/connectors/?(?:[?#].*)?$")
-# Clients write these fields, so a line of any content takes linear time: no part is read again for
-# each start of another. A path without a protocol after it ends before the quote.
+# `DOTALL`: otherwise a query with a line break would be read again from each `/connectors` in it.
+_ALL_CONNECTORS = re.compile(r"/connectors/?(?:[?#].*)?$", re.DOTALL)
+# Clients write these fields. Possessive parts (`++`, `(?>…)`) keep the time linear for any line. A
+# path without a protocol after it ends before the quote.
 _ACCESS = re.compile(
     r'(?P<host>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\[\]]+)\] "(?P<method>[A-Z]+) '
     r'(?P<path>\S++|(?>\S+(?=" )))[^"]*+" (?P<outcome>\d{3}) '
@@ -151,20 +153,22 @@ def _log_line(text: str) -> TrailRequest | None:
 
 
 def _request_in(event: Mapping[str, Any], facts: Mapping[str, Any]) -> TrailRequest | None:
-    """Request in an event; None if nothing was changed."""
+    """Request in an event; None if nothing was changed, or if the event is about no connector."""
     who = _first(facts, _WHO)
     if not isinstance(who, str) or not who:
         raise UnreadableLine(f"names no principal: give it in {_WHO[0]!r}")
     time = _time_ms(event, facts)
     if facts.get("event") == "command":
         return _command_request(time, who, facts)
-    method, path = _first(facts, _METHOD), _first(facts, _PATH)
+    method, path = (str(_first(facts, names) or "") for names in (_METHOD, _PATH))
     named = _first(facts, _CONNECTOR) or _name_in(facts.get("body"))
-    request = _change_in(str(method or "").upper(), str(path or ""), _first(facts, _OUTCOME))
+    request = _change_in(method.upper(), path, _first(facts, _OUTCOME))
     if request is None:
         return None
-    connector, verb = request
-    return TrailRequest(time, who, named if isinstance(named, str) else connector, verb)
+    connector = named if isinstance(named, str) else request[0]
+    if connector is None and not _ALL_CONNECTORS.search(path):
+        return None
+    return TrailRequest(time, who, connector, request[1])
 
 
 def _command_request(time_ms: int, who: str, facts: Mapping[str, Any]) -> TrailRequest | None:

@@ -12,7 +12,7 @@ from replay.archive.stores.object_store import BucketStore
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive, NotWritable
-from replay.fleet.state_files import new_folder
+from replay.fleet.state_files import StateFolder, new_folder
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import (
     NAME,
@@ -93,6 +93,34 @@ def test_two_runs_share_no_folder(stores: Bucket, monkeypatch: pytest.MonkeyPatc
         pass
     monkeypatch.undo()
     with new_folder(*place):
+        pass
+
+
+def test_a_failed_run_keeps_its_error_in_an_outage(
+    stores: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark of a run may stay behind; the user sees why the run failed."""
+
+    def fail(*_: object) -> None:
+        raise NotWritable("the store does not answer")
+
+    place = ("s3a://stores/failed", HadoopSettings(stores.hadoop))
+    monkeypatch.setattr(BucketStore, "remove", fail)
+    with pytest.raises(KeyboardInterrupt), new_folder(*place):
+        raise KeyboardInterrupt
+
+
+def test_files_of_a_failed_run_keep_the_next_run_out(stores: Bucket) -> None:
+    """Tables of two runs never mix."""
+    place = ("s3a://stores/half", HadoopSettings(stores.hadoop))
+
+    def interrupted(run: StateFolder) -> None:
+        open_store(run.where, run.settings).add("topics/part", b"")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), new_folder(*place) as run:
+        interrupted(run)
+    with pytest.raises(NotWritable, match="has files but no _SUCCESS"), new_folder(*place):
         pass
 
 

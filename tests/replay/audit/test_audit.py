@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterator
+from time import process_time
 
 import msgspec
 import pytest
@@ -195,3 +196,12 @@ def test_a_sentence_names_few_clusters() -> None:
         "the clusters c00, c01, c02, c03, c04, c05, c06, c07 and 4 more"
     )
     assert finding.connector is None
+
+
+def test_an_unclosed_reference_takes_linear_time() -> None:
+    """Anybody may write a config: a value of 30 KB takes milliseconds, not minutes."""
+    value = "${" + 30_000 * ":"
+    begun_s = process_time()
+    findings = audit([PlantedLog().config("a", secret=value).cluster("lab")])
+    assert "secret-in-clear" in {finding.kind for finding in findings}
+    assert process_time() - begun_s < 5

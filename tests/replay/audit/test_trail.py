@@ -120,12 +120,14 @@ NO_CHANGE = (
     event(time=AT, user="ada", method="DELETE", path="/connectors/a", status=404),
     event(at_ms=AT_MS, principal="ada", command="stop", connector="a", outcome="refused"),
     event(time=AT, user="ada", method="PUT", path="/connectors/a/stop", outcome="Denied"),
+    event(time=AT, user="ada", type="login"),
+    event(time=AT, user="ada", resourceName="crn:///kafka=k/topic=orders"),
 )
 
 
 @pytest.mark.parametrize("line", NO_CHANGE)
 def test_lines_without_changes_are_ignored(line: str) -> None:
-    """Reads, refusals and requests about no connector are ignored."""
+    """Reads, refusals, and requests and other events about no connector are ignored."""
     read = read_trail([line])
     assert (read.requests, read.problems) == ([], [])
 
@@ -167,6 +169,15 @@ def test_long_lines_take_linear_time(line: str) -> None:
     """Clients write agents, paths and users; a line of 300 KB takes milliseconds, not minutes."""
     begun_s = process_time()
     assert len(read_trail([line]).problems) == 1
+    assert process_time() - begun_s < 5
+
+
+def test_a_long_query_with_a_line_break_takes_linear_time() -> None:
+    """A query may repeat the path, and hold a line break that its sender has escaped."""
+    path = 10_000 * "/connectors?" + "\nx"
+    begun_s = process_time()
+    read = read_trail([event(time=AT, user="ada", method="POST", path=path)])
+    assert read.requests == [TrailRequest(AT_MS, "ada", None, TrailVerb.CREATE)]
     assert process_time() - begun_s < 5
 
 

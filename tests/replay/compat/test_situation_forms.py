@@ -4,10 +4,16 @@ A situation is a pattern of records that matters in some release changes. Each h
 `replay.compat.situations`.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
-from replay.compat import RolloutMode
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import Profile
+from replay.compat import RolloutMode, roll
 from replay.compat.assessment import ObservedSituation
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.situations.hidden_offsets import aborted_offsets
 from tests.replay.compat.pairs import (
     DANGER,
     INFO,
@@ -83,6 +89,32 @@ def test_aborted_offsets_in_an_own_topic_are_harmless() -> None:
     """Every worker skips aborted records in a connector's own topic."""
     log = own_topic("own").offset("a", 2).abort().offset("a", 3, "own").commit()
     assert own_topic_sighting(log, "3.9", "3.2").sighting.severity is INFO
+
+
+class CountedEntries(list[Entry]):
+    """Entries that count the passes over them."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def passes_for(connectors: str) -> int:
+    """Passes over a log whose connectors all have an aborted offset."""
+    log = Planted()
+    for name in connectors:
+        log.config(name).offset(name, 1).abort().offset(name, 2).commit()
+    evidence = LogEvidence(log.entries, roll(Profile.of("3.9"), Profile.of("3.2")))
+    evidence.entries = entries = CountedEntries(log.entries)
+    assert len(list(aborted_offsets(evidence))) == len(connectors)
+    return entries.passes
+
+
+def test_aborted_offsets_of_many_connectors_need_no_more_passes() -> None:
+    """An outage may abort a transaction of every source; the time grows with the log only."""
+    assert passes_for("abc") == passes_for("a")
 
 
 def test_a_resume_by_an_older_worker_says_whether_tasks_exist_again() -> None:
