@@ -1,6 +1,7 @@
 """Audits: problems in the logs of a fleet that no status page shows.
 
-Pure functions over ordered entries, in a single pass; their memory grows with the number of keys.
+Pure functions over ordered entries, in a single pass. Memory grows with the number of keys and of
+workers, not of records.
 """
 
 from collections.abc import Iterable

@@ -74,7 +74,8 @@ def new_finding(
 class Audit(Protocol):
     """Audit of one kind: sees records once, in order, and may yield findings at any time.
 
-    Its memory grows with the number of keys (connectors, tasks, source partitions), not of records.
+    The memory grows with the number of connectors, tasks, source partitions, workers and unfinished
+    commands. The number of records does not matter.
     """
 
     @property

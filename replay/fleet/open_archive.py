@@ -227,6 +227,7 @@ class OpenArchive(Generic[FrameT]):
         `mode` is upgrade, downgrade or rolling; `transitive` steps through every line in between.
 
         Raises:
+            ValueError: `mode` has another value.
             BadReleaseChange: the mode contradicts the direction.
         """
         before, after = self._profile(start), self._profile(goal)

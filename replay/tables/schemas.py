@@ -107,7 +107,7 @@ CLUSTERS = described(
 )
 
 _RANGE = pa.struct([("start", pa.int64()), ("end", pa.int64())])
-_SPAN = pa.struct([("after", pa.int64()), ("until", pa.int64()), ("missing", pa.int64())])
+SPAN = pa.struct([("after", pa.int64()), ("until", pa.int64()), ("missing", pa.int64())])
 
 PARTITIONS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
@@ -122,9 +122,13 @@ PARTITIONS = described(
     ("missing", pa.int64(), "offsets before the end that were never archived"),
     ("lost", pa.int64(), "missing offsets that the source had removed between two captures"),
     ("holes", pa.int64(), "number of missing ranges"),
-    ("known_from", pa.int64(), "end offset from which on each key's last record is known, or null"),
+    (
+        "known_from",
+        pa.int64(),
+        "from this end offset on, each key's last record is known; null if it never is",
+    ),
     ("ranges", pa.list_(_RANGE), "the first 1,000 missing ranges; the end is excluded"),
-    ("unknown", pa.list_(_SPAN), "spans in which a key's last record may be missing"),
+    ("unknown", pa.list_(SPAN), "spans in which a key's last record may be missing"),
     ("removed", pa.int64(), "records that retention has removed"),
     ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
 )
@@ -149,7 +153,7 @@ FINDINGS = described(
 )
 
 _NUMBER = ("batch", pa.int64(), "number of the batch")
-_POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
+POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
 
 BATCHES = described(
     _NUMBER,
@@ -180,7 +184,7 @@ STATE_CHANGES = described(
     ("change", pa.string(), "added, changed or removed"),
     ("before", pa.string(), "the row before as JSON; null if added"),
     ("after", pa.string(), "the row after as JSON; null if removed"),
-    ("causes", pa.list_(_POSITION), "last records of the batch that changed the row, if known"),
+    ("causes", pa.list_(POSITION), "last records of the batch that changed the row, if known"),
 )
 
 FINDING_CHANGES = described(

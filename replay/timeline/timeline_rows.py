@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from controlplane.core.text.value_text import item, json_value
 from replay.atomic_file import atomic_write
 from replay.tables.cells import RowDocument, batches, json_cell, plain_cell
-from replay.tables.schemas import described
+from replay.tables.schemas import POSITION, SPAN, described
 from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import Moment, SharedInterval
 from replay.timeline.passes import SharedDigest
@@ -23,16 +23,7 @@ from replay.timeline.work_shares import TimelineJob
 ROWS_AT_ONCE = 50_000
 """Rows of a file that are buffered before a write."""
 
-_MOMENT = pa.struct(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int64()),
-        ("offset", pa.int64()),
-        ("time_ms", pa.int64()),
-    ]
-)
-
-_HOLE = pa.struct([("after", pa.int64()), ("until", pa.int64()), ("missing", pa.int64())])
+_MOMENT = pa.struct([*POSITION, ("time_ms", pa.int64())])
 
 INTERVALS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
@@ -50,7 +41,7 @@ INTERVALS = described(
     ("first_seen", pa.bool_(), "true if the fact may be older: offsets before it are missing"),
     (
         "unknown",
-        _HOLE,
+        SPAN,
         "archived offsets before and after the missing ones in the period; null if none is missing",
     ),
 )
@@ -63,7 +54,6 @@ DIGESTS = described(
 )
 
 _SIDE = pa.struct([("cluster", pa.string()), ("release", pa.string()), ("as_of", pa.string())])
-_POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
 
 CHANGES = described(
     ("from", _SIDE, "first side: cluster, release and end offsets as JSON"),
@@ -78,12 +68,12 @@ CHANGES = described(
     ("before", pa.string(), "value of the first side as JSON; null if absent"),
     ("after", pa.string(), "value of the second side as JSON; null if absent"),
     ("words", pa.string(), "the difference in words"),
-    ("cause", _POSITION, "record that changed the fact last; null if unknown"),
+    ("cause", POSITION, "record that changed the fact last; null if unknown"),
 )
 
 _RECORD = pa.struct(
     [
-        *_POSITION,
+        *POSITION,
         ("timestamp", pa.int64()),
         ("key", pa.string()),
         ("value", pa.string()),

@@ -36,7 +36,7 @@ TABLE: tuple[Callable[[AuditContext], Audit], ...] = (
 
 KINDS = {
     "connector-created": "A connector was created.",
-    "connector-first-seen": "A connector's first archived config; it may be older.",
+    "connector-first-seen": "A connector's first archived config; the connector may be older.",
     "connector-deleted": "A connector was deleted.",
     "config-changed": "A connector's config changed: differing settings and author.",
     "target-changed": "The target state (STARTED, PAUSED, STOPPED) changed or was removed.",

@@ -38,7 +38,7 @@ class MixedGroups:
         self._number = 0
         self._heard: dict[str, _WorkerReport] = {}
         self._waiting: dict[str, dict[str, DecodedRecord]] = {}
-        """By worker: workers behind it that have since joined a new, still lower generation."""
+        """By worker: others that joined a new generation after its last report, but a lower one."""
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:

@@ -74,7 +74,7 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset({})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix the end of a query that reads what is there."""
+        """Set the last offset of a query that reads the present content only."""
         self._last = self._archive.looks({})
 
     def latestOffset(self, start: dict[str, str], _: ReadLimit) -> dict[str, str]:  # noqa: N802

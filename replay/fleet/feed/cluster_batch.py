@@ -34,12 +34,16 @@ from replay.fleet.feed.feed_tables import (
 from replay.fleet.feed.followed_audit import AuditFollower
 from replay.fleet.feed.followed_state import (
     FollowedState,
-    ReadEnds,
     StateFollower,
     offset_positions,
     plans_between,
 )
-from replay.fleet.feed.positions import CheckpointMismatch, ClusterPosition, check_follows
+from replay.fleet.feed.positions import (
+    CheckpointMismatch,
+    ClusterPosition,
+    check_follows,
+    latest_ms,
+)
 from replay.fleet.feed.snapshot_store import FeedSnapshotStore
 from replay.fleet.feed.state_changes import StateStep
 from replay.tables.cells import RowDocument, json_cell
@@ -169,7 +173,8 @@ class ClusterBatch(msgspec.Struct, frozen=True):
                 FINDING_CHANGES, work.cluster, change_rows(findings.raised, findings.resolved)
             ),
         }
-        row = _row(work, after) | counts | {"latest_ms": _latest_ms(cluster, ends)}
+        time_ms = latest_ms(cluster, ends)
+        row = _row(work, after) | counts | {"latest_ms": None if time_ms < 0 else time_ms}
         return ClusterOutcome(row, findings.shares)
 
     def _audited(self, cluster: ArchivedCluster, files: CheckpointFiles) -> AuditFollower:
@@ -198,18 +203,6 @@ def _row(work: ClusterWork, after: FollowedState) -> RowDocument:
         "head": work.target.head,
         "digest": digest(after.state),
     }
-
-
-def _latest_ms(cluster: ArchivedCluster, ends: ReadEnds) -> int | None:
-    """Greatest time of a record in the segments that begin before the ends."""
-    times = [
-        segment.latest_ms
-        for topic, topic_ends in ends.items()
-        for part, end in zip(cluster.parts_of(topic), topic_ends, strict=False)
-        for segment in part.segments
-        if segment.start < end and segment.latest_ms >= 0
-    ]
-    return max(times, default=None)
 
 
 def problem_row(context: FeedContext, cluster: str, problem: str) -> RowDocument:

@@ -3,8 +3,8 @@
     CHECKPOINT/feed/cluster=C/batch-0000000007.json  names the files of the batch
     CHECKPOINT/feed/cluster=C/_snapshots/feed-…     states, rows that may still count, audits
 
-The checkpoint saves time. Without it, a batch reads the whole archive, and makes the same rows. If
-retention has removed records, the cluster is not read, and its row of `batches` has a problem.
+The checkpoint saves time. Without it, a batch reads the whole archive, and makes the same rows. But
+after a retention, a cluster without its checkpoint is not read: its row of `batches` has a problem.
 """
 
 from collections.abc import Iterator
@@ -64,9 +64,9 @@ class CheckpointFiles(NamedTuple):
     cluster: str
 
     def read(self, batch: int, *, hashed: bool = False) -> ClusterCheckpoint | None:
-        """Checkpoint of a batch; None if a file is missing, or the checkpoint is unusable.
+        """Checkpoint of a batch; None if it is unusable, or if one of its files is missing.
 
-        Other files are compared by their sizes. With `hashed`, their hashes are compared, too.
+        Files that it names are compared by their sizes; with `hashed`, by their hashes, too.
         """
         try:
             checkpoint = decoded(self.store.read(self._name(batch)), ClusterCheckpoint)

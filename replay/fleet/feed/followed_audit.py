@@ -21,6 +21,7 @@ from replay.engine.ordered_records import ordered
 from replay.findings import Finding
 from replay.fleet.feed.cluster_checkpoint import AuditCheckpoint, CheckpointFiles
 from replay.fleet.feed.followed_state import ReadEnds, plans_between
+from replay.fleet.feed.positions import latest_ms
 
 PATIENCE_MS = 10 * 60 * 1000
 """Time that records of one partition may come later than those of others: 10 minutes, in ms.
@@ -142,15 +143,8 @@ class AuditFollower:
 
     def _latest_ms(self, ends: ReadEnds) -> int:
         """Time of the last record, at most that of the last manifest: clocks may be ahead."""
-        times = [
-            segment.latest_ms
-            for topic, topic_ends in ends.items()
-            for part, end in zip(self._cluster.parts_of(topic), topic_ends, strict=False)
-            for segment in part.segments
-            if segment.start < end
-        ]
         written_ms = self._cluster.chain.manifests[-1].written_at_ms
-        return min(max(times, default=-1), written_ms)
+        return min(latest_ms(self._cluster, ends), written_ms)
 
 
 class _ResumedAudit(NamedTuple):

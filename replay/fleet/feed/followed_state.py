@@ -101,7 +101,7 @@ def plans_between(
     """Rows of segments between two vectors of end offsets."""
     start = PlanStart()
     if since is not None:
-        # A snapshot without rows, whose topics count as folded: the plan has later records only.
+        # The plan skips what a snapshot has folded. This snapshot has no rows, but all topics.
         start = PlanStart(Snapshot("", padded_to(since, ends), ()), tuple(ends))
     return planned(cluster, FittedEnds(ends), start, derived=False).parts
 

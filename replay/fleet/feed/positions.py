@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from controlplane.core.order import Ends
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.manifest import is_last
@@ -51,6 +52,18 @@ def position_of(cluster: ArchivedCluster) -> ClusterPosition:
     """Position at the end of an open archive."""
     chain = cluster.chain
     return ClusterPosition(chain.manifests[-1].number, chain.head, cluster.ends)
+
+
+def latest_ms(cluster: ArchivedCluster, ends: Ends) -> int:
+    """Greatest time of a record in the segments that begin before the ends; -1 if unknown."""
+    times = (
+        segment.latest_ms
+        for topic, topic_ends in ends.items()
+        for part, end in zip(cluster.parts_of(topic), topic_ends, strict=False)
+        for segment in part.segments
+        if segment.start < end
+    )
+    return max(times, default=-1)
 
 
 def check_follows(cluster: ArchivedCluster, position: ClusterPosition) -> None:

@@ -1,4 +1,4 @@
-"""Section of connectors: a table of the listed ones, and a card over time for each drawn one."""
+"""Section of connectors: a table of the listed ones, and a card with a timeline for drawn ones."""
 
 from collections.abc import Iterator
 
