@@ -97,7 +97,7 @@ class OpenArchive(Generic[FrameT]):
     `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end. Other
     texts raise `UnknownMoment`.
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
-    distinct ones. The other methods raise a ValueError for several.
+    distinct ones. The other methods raise a ValueError for several. All of them raise it for none.
 
     `clusters()`, `partitions()`, `summaries()` and `write_state()` name a cluster without an answer
     in a row, with the reason. In the other tables such a cluster has no rows, and a
@@ -368,5 +368,7 @@ class OpenArchive(Generic[FrameT]):
 
     def _profiles(self, release: Releases) -> tuple[Profile, ...]:
         names = names_in(release)
+        if not names:
+            raise ValueError("no release is named: give one or more")
         exactly_once = self._source.exactly_once
         return tuple(profiles_named(names, Profile.of, exactly_once=exactly_once))

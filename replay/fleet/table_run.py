@@ -33,7 +33,8 @@ def skip_or_raise(problem: ClusterProblem, unreadable: OnUnreadable) -> None:
     """
     if unreadable is OnUnreadable.RAISE:
         raise UnreadableCluster(problem.line)
-    warnings.warn(SkippedCluster(problem.line), stacklevel=3)
+    # `warnings.warn` would show a repeated warning once, so that a second query would be silent.
+    warnings.warn_explicit(SkippedCluster(problem.line), SkippedCluster, "replay", 1)
 
 
 class TableWork(NamedTuple):

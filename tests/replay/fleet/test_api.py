@@ -1,6 +1,7 @@
 """The Python API without Spark: tables, problems, files and views."""
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,16 @@ def test_a_damaged_file_concerns_one_cluster(archive: OpenArchive[pa.Table], cop
             assert {row["cluster"] for row in ask().to_pylist()} == {*NAMES} - {"life"}
 
 
+def test_each_query_names_a_skipped_cluster(folder: Path) -> None:
+    """Python shows a repeated warning once by default; then a second query would be silent."""
+    archive = replay.open(str(folder), clusters=["absent"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            assert not archive.state().num_rows
+    assert [warning.category for warning in caught] == [SkippedCluster] * 2
+
+
 def test_the_damaged_side_of_a_difference_is_named(copied: Path) -> None:
     """A difference names the damaged cluster of its second side, not the selected cluster."""
     damage_files(copied, "life")
@@ -319,6 +330,9 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
             ask_past()
     with pytest.raises(BadThreshold):
         archive.audit(thresholds={"nothing": "1"})
+    for ask_none in (archive.state, archive.summaries, archive.timeline, archive.history):
+        with pytest.raises(ValueError, match=r"^no release is named: give one or more$"):
+            ask_none(release=[])
     several: Any = ["3.9", "3.6"]
     tables, checkpoint = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
     message = r"^one release is needed, and \['3.9', '3.6'\] names 2"
