@@ -164,6 +164,8 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
             yield StateFolder(where, settings)
         return
     target = Path(store.where).absolute()
+    if target.exists() and not target.is_dir():  # the rename at the end would fail
+        raise NotWritable(f"{where} is a file: name a new folder")
     draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.draft")
     try:
         make_folders(draft)

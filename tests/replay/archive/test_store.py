@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.hadoop_settings import NONE, HadoopSettings
 from replay.archive.stores.object_store import BucketStore
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
@@ -108,6 +108,13 @@ def test_a_failed_run_keeps_its_error_in_an_outage(
     monkeypatch.setattr(BucketStore, "remove", fail)
     with pytest.raises(KeyboardInterrupt), new_folder(*place):
         raise KeyboardInterrupt
+
+
+def test_a_file_is_refused_before_the_run(tmp_path: Path) -> None:
+    """The work of a run is not lost at its end."""
+    (tmp_path / "state").touch()
+    with pytest.raises(NotWritable, match="is a file"), new_folder(str(tmp_path / "state"), NONE):
+        pytest.fail("the run has begun")
 
 
 def test_files_of_a_failed_run_keep_the_next_run_out(stores: Bucket) -> None:
