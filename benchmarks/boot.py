@@ -11,7 +11,7 @@ connectors. The clock starts with the process.
   are folded.
 - `controlplane inspect` of the same connector with its offsets, until the process has ended.
 
-The contestants take turns; the best round of each counts.
+The contestants take turns; the best value of each figure counts.
 """
 
 import asyncio

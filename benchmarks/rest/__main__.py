@@ -7,7 +7,7 @@ of its own. `controlplane serve` has an import of the worker's topics in a file;
 durable. All connectors are stopped, which favours the worker: it runs nothing but its API. One
 connection that waits for each response gives the latency; 16 connections give the throughput. The
 client is a process of its own (`processes/load_client.py`), the same for both servers. The servers
-take turns; the best round of each counts.
+take turns; the best value of each figure counts.
 """
 
 import asyncio
