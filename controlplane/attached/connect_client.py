@@ -230,7 +230,7 @@ class ConnectClient:
         return parsed_answer
 
     async def _exchanged(self, name: str, request: ConnectRequest) -> httpx.Response:
-        """Send a request, with its body, to wherever the worker's server redirects it."""
+        """Send a request; follow redirects with the same method and body."""
         client = self._workers[name]
         headers = {}
         if request.body is not None and request.content_type is not None:

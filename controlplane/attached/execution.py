@@ -279,7 +279,7 @@ TAKE_BACK = "take-back"
 """Step in which a failed creation is removed."""
 
 _LAST_STEPS = (STEP_PREFIXES[ResumeConnector], STEP_PREFIXES[PauseConnector])
-"""Steps of the last request of a creation; only these end the state STOPPED."""
+"""Steps of the last request of a creation. Only they move the connector out of STOPPED."""
 
 _NOT_DONE = "Connector {} was not created before this service was cut off: send the request again"
 _NOT_SEEN = (
@@ -291,7 +291,7 @@ _CHANGED = (
     "The connector is left as it is: check its offsets, and resume it"
 )
 _UNDO_CHANGED = (
-    "Connector {} was changed otherwise before its undo was complete. "
+    "Another client changed connector {} before its undo was complete. "
     "The connector is left as it is: check it, and undo again if necessary"
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
@@ -313,7 +313,7 @@ def _removal_refusal(answer: AttachedAnswer) -> str | None:
 
 
 def _with_remains(failure: Rejected, connector: str, why: str | None) -> Rejected:
-    """Refusal of a creation that also says why its removal was refused; None: it was not."""
+    """Add to the refusal of a creation why its removal was refused; None: it was not refused."""
     if why is None:
         return failure
     return Rejected(failure.reason, _REMAINS.format(failure.text, connector, why))

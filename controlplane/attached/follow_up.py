@@ -165,7 +165,7 @@ class LogFollowUp:
 
         `compare` looks for unplanned records in the config topic alone. So once the planned records
         are there, the ends of the other topics do not matter. Recent records come from a tail,
-        which does not mark those of aborted transactions. So a difference must be read again.
+        which does not mark those of aborted transactions. So a difference needs a second read.
         """
         topics = topics_of(plan, self.present.topics)
         read_to_end = topics

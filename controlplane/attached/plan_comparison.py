@@ -106,7 +106,7 @@ def has_foreign_request(
 
 
 def topics_of(plan: Plan, topics: Topics) -> tuple[str, ...]:
-    """Topics whose records decide about a plan: those that it writes, and that of configs."""
+    """Topics that a comparison reads: those that the plan writes, and the config topic."""
     written = (draft.topic for step in plan.steps for draft in step.records)
     return tuple(dict.fromkeys((topics.config, *written)))
 

@@ -178,7 +178,7 @@ class ClusterPlanner:
 
 
 CreationPart = CreateConnector | ResetOffsets | AlterOffsets | ResumeConnector | PauseConnector
-"""Command of which a creation with offsets consists."""
+"""Any of the commands that make up a creation with offsets."""
 
 
 def creation_parts(command: CreateConnector) -> tuple[CreationPart, ...]:

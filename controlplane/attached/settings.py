@@ -24,8 +24,8 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Embedded log of our own that records every command: sqlite:///trail.db. None: in memory."""
 
     patience_ms: int = 30_000
-    """Longest time in ms to send a request again while no worker has taken it. A rebalance, or the
-    restart of the only worker, ends within that time."""
+    """Longest time in ms for further attempts while no worker has taken a request. A rebalance, or
+    the restart of the only worker, ends within that time."""
 
     retry_ms: int = 250
     """Pause in ms between two attempts at all workers."""

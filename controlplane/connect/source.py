@@ -69,9 +69,10 @@ class TransactionAbort(msgspec.Struct, frozen=True):
 
 
 Item = SourceRecord | Sequence[SourceRecord] | Idle | Mark | TransactionCommit | TransactionAbort
-"""Single records gather into a batch up to the next item of another kind, or up to a limit.
+"""Single records gather into a batch, which ends at the next item of another kind, or at a limit.
 
-A list stays in one batch, and ends it; single records directly before the list may belong to it.
+The records of a list are in one batch, which ends with the list. Single records directly before the
+list may be in the same batch.
 """
 
 

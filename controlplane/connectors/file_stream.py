@@ -83,7 +83,7 @@ class FileStreamSource(FileConnector, Source):
     def _lines(self, path: Path, position: int, most: int) -> Iterator[tuple[str, int]]:
         """Yield whole lines from a position on, each with the position after it.
 
-        A file without a change since its last line is not read: its rest may be long.
+        An unchanged file is not read again: an incomplete last line may be long.
 
         Raises:
             ConnectError: the file may not or cannot be opened.
@@ -212,7 +212,7 @@ class FileStreamSink(FileConnector, Sink):
 
 
 def _printed_value(record: SinkRecord) -> str:
-    """Return the value as Java's `println` shows it; bytes, which have no text, as in Python.
+    """Return the value as Java's `println` shows it. Bytes have no text there: as in Python.
 
     Half of a surrogate pair, which UTF-8 lacks, becomes `?`, as in Java.
     """

@@ -4,8 +4,8 @@ On a log with fast batches, an append to one partition is much faster than to se
 "finished" is a batch of its own. The answer does not need it: the steps of the command have been
 read back. So the record shares the batch of the next command's "accepted" record. If no command
 follows, it is written soon after the answer. Both records are in the same partition, "finished"
-first. An append may be retried, so a command waits until no end of its queue is under way. So no
-step of a later command precedes the end of an earlier one of the same connector.
+first. A retry may append an end late. So a command waits while an end of its queue is under way.
+Therefore no step of a later command precedes the end of an earlier one of the same connector.
 
 A crash may lose a waiting record. Then `recover` ends the command again, with the same result
 (`may_end_later`).
@@ -43,7 +43,7 @@ class CommandEnds:
         """Appends that include ends; each future has the positions that were written. The values
         are the queues of the ends."""
         self._flushes: set[asyncio.Task[Sequence[Position]]] = set()
-        """Appends of ends alone, which no caller can cancel."""
+        """Running appends that contain only ends. A caller that is cancelled does not stop them."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, end: RequestDrafts) -> None:
@@ -90,7 +90,7 @@ class CommandEnds:
         return positions
 
     def stop(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
-        """Begin no further append; return those of ends alone, for the caller to cancel."""
+        """Begin no further append; return running ones with only ends, for the caller to cancel."""
         self._take()
         return [*self._flushes]
 
@@ -101,7 +101,8 @@ class CommandEnds:
             self._flushes.add(flush)
             flush.add_done_callback(self._flushes.discard)
             flush.add_done_callback(retrieve_exception)  # a failure is reported to `failed`
-            flush.add_done_callback(lambda _: self._conclude(written, []))  # cancelled at once
+            # Concludes a task that is cancelled before it runs.
+            flush.add_done_callback(lambda _: self._conclude(written, []))
 
     def _announced(self, ends: Sequence[RequestDrafts]) -> "asyncio.Future[Sequence[Position]]":
         """Result of an append of ends that begins, for other callers to await."""

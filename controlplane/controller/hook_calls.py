@@ -15,9 +15,9 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Time in seconds that a closing controller leaves to the calls of dry runs.
+"""Time in seconds after which a closing controller ends the calls of dry runs.
 
-The controller does not wait meanwhile, and cancels commands that wait for a call at once. A worker
+`close` does not wait for it. Commands that wait for a call are cancelled immediately. A worker
 waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
 """
 

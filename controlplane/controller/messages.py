@@ -1,6 +1,6 @@
 """Messages for commands that do not end in time, or cannot be written; most are Connect's.
 
-Source of these: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
+Kafka: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
 """
 
 from collections.abc import Mapping

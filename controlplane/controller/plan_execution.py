@@ -115,7 +115,7 @@ class RequestDrafts(NamedTuple):
     request: CommandRequest
     drafts: Sequence[Draft]
     begins: bool = False
-    """True before the first step: no end of an earlier command of the queue may follow."""
+    """True if they begin a command: ends of earlier commands of its queue must come first."""
 
     @property
     def headers(self) -> Headers:
@@ -142,7 +142,7 @@ class LateEnds(Protocol):
         ...
 
     def stop(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
-        """Begin no further append; return those of ends alone, for the caller to cancel."""
+        """Begin no further append; return running ones with only ends, for the caller to cancel."""
         ...
 
 
@@ -325,7 +325,7 @@ class PlanExecution:
             await self._writer.read_back(written)
 
     async def _accepted(self, request: CommandRequest, plan: Plan, parts: int) -> list[Draft]:
-        """Draft the "accepted" record; it includes the plan unless that is one batch."""
+        """Draft the "accepted" record; it includes the plan unless the command is one batch."""
         if self._topic is None:
             return []
         one_step = len(plan.steps) == 1 and plan.steps[0].action is None

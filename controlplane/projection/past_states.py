@@ -199,7 +199,7 @@ async def cut_at(
     """Return the cut through the log at a moment, with every topic and partition in use then.
 
     `now`: the ends up to which the log is read. The cut includes offsets topics of single
-    connectors that existed at the moment. With `exactly_once`, aborted configs name none.
+    connectors that existed at the moment. With `exactly_once`, aborted configs are ignored.
 
     Raises:
         UnknownMoment: the text is no moment, or the log has nothing there.

@@ -134,7 +134,7 @@ class ReadPositions:
         self.failure: LogError | None = None
         self._ends: dict[str, list[int]] = {}
         self._first_ends: dict[str, list[int]] = {}
-        """Ends that topics had when they were added; they count until they are reached."""
+        """Ends that topics had when they were added; a topic is behind until it reaches them."""
         self._changed = asyncio.Event()
         """Set and cleared at once: releases the tasks that wait now, and no later one."""
         self._moves = 0

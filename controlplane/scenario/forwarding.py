@@ -21,8 +21,8 @@ _UNPRIVILEGED = (
     commands.ResetTopics,
     commands.SetLoggerLevel,
 )
-"""Commands whose records any worker may write in releases with `any_worker_writes`. All other
-commands are for the leader alone, and in other releases these, too."""
+"""Commands whose records any worker may write in releases with `any_worker_writes`. In other
+releases only the leader writes them. Only the leader runs all other commands."""
 
 _INVALID = frozenset({Reason.INVALID, Reason.FAILED})
 _UNKNOWN = frozenset({Reason.NO_SUCH_CONNECTOR, Reason.NO_SUCH_TASK})

@@ -80,7 +80,7 @@ class OnDemandReader:
         await self.read()
 
     async def wait_for(self, ends: Ends) -> None:
-        """Read to the end, which is not before these."""
+        """Read to the end, which lies at or after these ends."""
         del ends
         await self.read()
 

@@ -35,7 +35,7 @@ class ScenarioStep(msgspec.Struct, frozen=True):
     body: tuple[str, ...]
     expected: tuple[str, ...]
     expected_line: int
-    """Number of the first expected line, whether there is one or not."""
+    """Number of the line after `----`, at which expected output begins, if there is any."""
 
 
 class Scenario(msgspec.Struct, frozen=True):

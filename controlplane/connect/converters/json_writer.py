@@ -68,7 +68,7 @@ class UntypedValue(DataError):
 def _path(container: Any, value: Any, path: str) -> str | None:
     """Return the path of a value in dicts and lists; None: not found. A key has its dict's path.
 
-    The order is that of the writer, so this recursion is not deeper than that of the writer.
+    Members are visited in the writer's order, so the recursion is no deeper than the writer's.
     """
     if container is value:
         return path

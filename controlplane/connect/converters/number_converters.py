@@ -48,10 +48,10 @@ class _NumberConverter(PlainConverter):
         return self._layout.pack(value)
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """The number of big-endian bytes, with an optional schema. None decodes to null.
+        """Decode big-endian bytes to a number, with an optional schema. None decodes to null.
 
         Raises:
-            DataError: the number of bytes is not that of the type.
+            DataError: the type has another size than the bytes.
         """
         if value is None:
             return SchemaAndValue(None, self._schema)

@@ -1,4 +1,4 @@
-"""`undo`: a connector is put back as it was."""
+"""`undo`: restores a connector to an earlier moment."""
 
 from controlplane.core.decide.undo import restoration
 from controlplane.core.moments import UnknownMoment
@@ -14,7 +14,7 @@ from controlplane.scenario.world import World
 
 
 async def undo(world: World, step: ScenarioStep) -> list[str]:
-    """Let the leader put a connector back as of a moment: config and target state.
+    """Let the leader restore a connector to an earlier moment: config and target state.
 
     With `offsets=on` it also restores the offsets. Connect has no such request. The output is
     `done`, or the refusal.
