@@ -17,6 +17,7 @@ from controlplane.attached.command_trail import (
     progress_of,
 )
 from controlplane.attached.connect_client import (
+    NOTHING_DONE,
     ConnectClient,
     ConnectRequest,
     NoWorkerAnswers,
@@ -370,7 +371,8 @@ class AttachedPlane:
 
         The lock of the connector is held meanwhile, so no later command runs on a half done one.
         """
-        job.answer.set_result(Rejected(Reason.FAILED, ENDED_LATER.format(failure)))
+        why = str(failure).removesuffix(NOTHING_DONE)  # untrue: earlier requests were done
+        job.answer.set_result(Rejected(Reason.FAILED, ENDED_LATER.format(why)))
         await self._cut_off.end_with_retries(job.request)
 
     async def _looked_up(self, accepted: AcceptedCommand, why: str) -> AttachedAnswer:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 
 from controlplane.attached.connect_client import (
     ConnectClient,
@@ -108,12 +109,17 @@ def _worker(name: str, answer: httpx.Response) -> WorkerInfo:
             f"{name} refuses access ({short(reason_of(answer))}): give --connect-user or "
             "--connect-token"
         )
-    if not isinstance(root, dict) or "version" not in root:
+    cluster_id = root.get("kafka_cluster_id") if isinstance(root, dict) else None
+    if (
+        not isinstance(root, dict)
+        or "version" not in root
+        or not isinstance(cluster_id, str | None)
+    ):
         raise LogNotUsable(
             f"{name} answers, but is no Kafka Connect ({short(reason_of(answer))}): give URLs of "
             "workers with --connect-url"
         )
-    return WorkerInfo(name, str(root["version"]), root.get("kafka_cluster_id"))
+    return WorkerInfo(name, str(root["version"]), cluster_id)
 
 
 def _age(version: str) -> int:
@@ -165,6 +171,8 @@ async def check_topics(
 def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:
     """Sentence about connectors that only one side has; None: both are the same."""
     configs = _configs(shown)
+    if configs is None:
+        return "the worker lists its connectors in another form"
     if surplus := sorted(configs.keys() - logged.keys()):
         return f"the worker has {_named(surplus)}, which the topic lacks"
     if lacking := sorted(logged.keys() - configs.keys()):
@@ -179,11 +187,26 @@ def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:
     return None
 
 
-def _configs(shown: Any) -> dict[str, Any]:
-    """Configs by connector; None: not in the answer. Before 2.3 a worker lists names alone."""
-    if isinstance(shown, dict):
-        return {name: (part.get("info") or {}).get("config") for name, part in shown.items()}
-    return dict.fromkeys(shown if isinstance(shown, list) else ())
+class _ShownInfo(msgspec.Struct, frozen=True):
+    config: dict[str, Any] | None = None
+
+
+class _ShownConnector(msgspec.Struct, frozen=True):
+    info: _ShownInfo | None = None
+
+
+def _configs(shown: Any) -> dict[str, Any] | None:
+    """Configs by connector, or None for a config that is not shown. None: no list of connectors.
+
+    Before 2.3 a worker lists names alone.
+    """
+    try:
+        listed = msgspec.convert(shown, dict[str, _ShownConnector] | list[str])
+    except msgspec.ValidationError:
+        return None
+    if isinstance(listed, list):
+        return dict.fromkeys(listed)
+    return {name: part.info and part.info.config for name, part in listed.items()}
 
 
 def _named(connectors: Iterable[str]) -> str:

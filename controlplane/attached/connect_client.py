@@ -59,6 +59,13 @@ class ConnectRequest(NamedTuple):
         return self.method not in ("GET", "HEAD") and not path.endswith("/config/validate")
 
 
+NOTHING_DONE = ": nothing has been done; try again once a worker runs"
+"""End of the message about a request that no worker has taken."""
+
+_FAILURES = (httpx.HTTPError, UnicodeError)
+"""Errors of a request. A redirect to an invalid host name is a `UnicodeError`."""
+
+
 class NoWorkerAnswers(LogUnavailable):
     """No worker has taken the request; nothing was done."""
 
@@ -120,7 +127,7 @@ class ConnectClient:
             for name in self._workers:
                 try:
                     answers[name] = await self._workers[name].get("/")
-                except httpx.HTTPError as failure:
+                except _FAILURES as failure:
                     silent[name] = _why(failure)
             if any(json_of(answer) for answer in answers.values()) or self._is_over(deadline):
                 return answers, silent
@@ -133,7 +140,7 @@ class ConnectClient:
         """JSON body of one worker's answer to a GET; None: no answer, an error, or no JSON."""
         try:
             answer = await self._workers[name].get(path)
-        except httpx.HTTPError:
+        except _FAILURES:
             return None
         return json_of(answer) if answer.is_success else None
 
@@ -177,7 +184,7 @@ class ConnectClient:
                     return failed.answer
                 raise NoWorkerAnswers(
                     f"No worker of {', '.join(self.names)} has taken the request "
-                    f"({failed.reason}): nothing has been done; try again once a worker runs"
+                    f"({failed.reason}){NOTHING_DONE}"
                 )
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
@@ -213,7 +220,7 @@ class ConnectClient:
                 answer = await self._exchanged(name, request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
             return _NotExecuted(f"{name} cannot be reached: {_why(failure)}")
-        except httpx.HTTPError as failure:
+        except _FAILURES as failure:
             if not request.changes:
                 return _NotExecuted(f"{name} gave no answer: {_why(failure)}")
             raise OutcomeUnknown(f"{name} gave no answer ({_why(failure)})") from None
@@ -335,7 +342,7 @@ _UNTRUSTED = re.compile(r"certificate verify failed: (.+?)(?: \(_ssl|$)")
 """Words of OpenSSL about a certificate."""
 
 
-def _why(failure: httpx.HTTPError) -> str:
+def _why(failure: Exception) -> str:
     untrusted = _UNTRUSTED.search(str(failure))
     if untrusted is not None:
         return safe(f"its certificate is refused: {untrusted[1]}")

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import NamedTuple
 from uuid import uuid4
 
-from controlplane.attached.command_trail import Trail
-from controlplane.attached.connect_client import ConnectClient
+from controlplane.attached.command_trail import Trail, progress_of
+from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import STEP_PREFIXES, ClusterPlanner, creation_parts
 from controlplane.attached.settings import ConnectSettings
@@ -264,10 +264,19 @@ class CommandExecution:
     async def _record_and_send(
         self, accepted: AcceptedCommand, part: AnyCommand, step: str = ""
     ) -> AttachedAnswer:
-        """Record that a request begins, and send it."""
+        """Record that a request begins, and send it.
+
+        If no worker takes the first request, the trail says again that none has begun.
+        """
         step = step or STEP_PREFIXES.get(type(part)) or str(part.__struct_config__.tag)
+        is_first = not progress_of(self._trail.commands[accepted.request.command_id]).step
         await self._trail.accepted(accepted.request, accepted.plan, accepted.since, step)
-        answer = await self.send(part)
+        try:
+            answer = await self.send(part)
+        except NoWorkerAnswers:
+            if is_first:
+                await self._trail.accepted(accepted.request, accepted.plan, accepted.since)
+            raise
         await self._stepped(accepted.request, step)
         return answer
 

@@ -95,14 +95,17 @@ class CutOffCommands:
     async def end_with_retries(self, request: CommandRequest) -> None:
         """End a command once workers and log can be reached; else the next process ends it.
 
-        `LogNotUsable` is retried too: a right can be granted again. The caller holds the lock of
-        the connector.
+        `LogNotUsable` is retried too: a right can be granted again. Each reason is reported once in
+        a row. The caller holds the lock of the connector.
         """
+        reported = ""
         while not self._closed:
             try:
                 await self._end(request, self._trail.commands[request.command_id])
             except (LogUnavailable, LogNotUsable, OutcomeUnknown) as failure:
-                self.warn_not_ended(request, failure)
+                if str(failure) != reported:
+                    self.warn_not_ended(request, failure)
+                reported = str(failure)
                 await asyncio.sleep(self._around.limits.retry_ms / 1_000)
             else:
                 return

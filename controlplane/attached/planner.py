@@ -5,7 +5,6 @@ plan never replaces a worker's answer.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -70,14 +69,57 @@ class WorkerGroups(NoExternalSystems):
         if not (answer.is_success or answer.is_missing or answer.is_unsupported):
             why = answer.message or "no message"
             raise ExternalActionFailed(f"a worker answers {answer.status}: {why}")
-        shown = answer.json() if answer.is_success else None
-        listed = shown.get("offsets", []) if isinstance(shown, dict) else []
-        return tuple(_group_offset(item) for item in listed if item.get("offset") is not None)
+        if not answer.is_success:
+            return ()
+        try:
+            shown = msgspec.json.decode(answer.body, type=_ShownOffsets)
+        except _UNDECODABLE as failure:
+            raise ExternalActionFailed(
+                f"a worker lists offsets in another form: {failure}"
+            ) from None
+        return tuple(
+            (item.partition.kafka_topic, item.partition.kafka_partition, item.offset.kafka_offset)
+            for item in shown.offsets
+            if item.offset is not None
+        )
 
 
-def _group_offset(item: dict[str, Any]) -> tuple[str, int, int]:
-    partition, offset = item["partition"], item["offset"]
-    return partition["kafka_topic"], partition["kafka_partition"], offset["kafka_offset"]
+class _ShownPartition(msgspec.Struct, frozen=True):
+    kafka_topic: str
+    kafka_partition: int
+
+
+class _ShownPosition(msgspec.Struct, frozen=True):
+    kafka_offset: int
+
+
+class _ShownOffset(msgspec.Struct, frozen=True):
+    partition: _ShownPartition
+    offset: _ShownPosition | None = None
+
+
+class _ShownOffsets(msgspec.Struct, frozen=True):
+    """Answer of a worker to `GET /connectors/{sink}/offsets`."""
+
+    offsets: tuple[_ShownOffset, ...]
+
+
+class _ShownValue(msgspec.Struct, frozen=True):
+    errors: tuple[str, ...] = ()
+
+
+class _ShownSetting(msgspec.Struct, frozen=True):
+    value: _ShownValue
+
+
+class _ShownValidation(msgspec.Struct, frozen=True):
+    """Answer of a worker to the validation of a config."""
+
+    configs: tuple[_ShownSetting, ...]
+
+
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors of msgspec about an answer of another form."""
 
 
 class ClusterPlanner:
@@ -112,7 +154,11 @@ class ClusterPlanner:
         answer = await self._client.send(validation_request(named, config))
         if not answer.is_success:
             return Rejected(Reason.INVALID, answer.message)
-        errors = [*_errors(answer.json())]
+        try:
+            validation = msgspec.json.decode(answer.body, type=_ShownValidation)
+        except _UNDECODABLE as failure:
+            return Rejected(Reason.FAILED, f"A worker validates in another form: {failure}")
+        errors = [error for setting in validation.configs for error in setting.value.errors]
         return Rejected(Reason.INVALID, self._invalid(errors)) if errors else None
 
     def lacking(self, command: AnyCommand) -> Rejected | None:
@@ -200,9 +246,3 @@ def creation_parts(command: CreateConnector) -> tuple[CreationPart, ...]:
 
 def _prefixed(step: Step, word: str) -> Step:
     return msgspec.structs.replace(step, name=f"{word}-{step.name}")
-
-
-def _errors(validation: Any) -> list[str]:
-    """Errors of a validation, in the order of the worker."""
-    configs = validation.get("configs", []) if isinstance(validation, dict) else []
-    return [str(error) for item in configs for error in item["value"]["errors"]]

@@ -16,6 +16,7 @@ from controlplane.attached.execution import CHECK, AttachedSurroundings
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
+from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,
@@ -261,6 +262,39 @@ async def test_an_unfollowed_redirect_is_no_success(status: int) -> None:
         assert isinstance(answer, WorkerAnswer)
         assert answer.status == status
         assert outcome_of(cluster.trail.commands["k"])["ended"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b'{"offsets": null}',
+        b'{"offsets": [{"partition": {"filename": "f"}, "offset": {"position": 1}}]}',
+        b"[" * 100_000,
+    ],
+    ids=["list", "null", "source", "deep"],
+)
+async def test_offsets_of_another_form_are_an_error(body: bytes) -> None:
+    """The caller gets a sentence about the worker's answer."""
+
+    async def worker(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=body)
+
+    async with steered(worker) as cluster, cluster.plane() as plane:
+        with pytest.raises(ExternalActionFailed, match="a worker lists offsets in another form"):
+            await plane.group_offsets("orders")
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"configs": [{}]}', b"hello"])
+async def test_a_validation_of_another_form_refuses_the_plan(body: bytes) -> None:
+    """A dry run is refused with a sentence about the worker's answer."""
+    reply = httpx.Response(200, content=body)
+    transport = httpx.MockTransport(lambda _: reply)
+    workers = {"http://w": httpx.AsyncClient(base_url="http://w", transport=transport)}
+    context = Context(profile=PROFILE, plugins=catalogued(trusting=True))
+    refused = await ClusterPlanner(context, ConnectClient(workers, LIMITS)).validated(CREATION)
+    assert refused is not None
+    assert refused.sentence.startswith("A worker validates in another form")
 
 
 UNSENDABLE = ["a\ud800", "a" * 70_000]

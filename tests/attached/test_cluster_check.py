@@ -5,11 +5,18 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from controlplane.attached.cluster_check import check_brokers, identify_cluster
-from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
+from controlplane.attached.cluster_check import (
+    IdentifiedCluster,
+    check_brokers,
+    check_topics,
+    identify_cluster,
+)
+from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers, WorkerInfo
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.releases.profiles import Profile, UnknownRelease
 from controlplane.logs.log import LogNotUsable
+from controlplane.logs.memory import MemoryLog
+from controlplane.projection.follower import Follower
 
 BRIEF = ConnectSettings(patience_ms=20, retry_ms=1)
 
@@ -94,11 +101,15 @@ async def test_a_named_release_stands_for_a_fork() -> None:
         ),
         ({"http://w1": httpx.Response(200, text="hello")}, "http://w1 answers, but is no Kafka"),
         (
+            {"http://w1": httpx.Response(200, json={"version": "3.9.1", "kafka_cluster_id": []})},
+            "http://w1 answers, but is no Kafka",
+        ),
+        (
             {"http://w1": httpx.Response(401, text="User cannot access the resource.")},
             "http://w1 refuses access (User cannot access the resource.): give --connect-user or",
         ),
     ],
-    ids=["two clusters", "no Connect", "no access"],
+    ids=["two clusters", "no Connect", "no id", "no access"],
 )
 async def test_unsuitable_workers_are_refused(
     answers: Mapping[str, httpx.Response], sentence: str
@@ -107,6 +118,20 @@ async def test_unsuitable_workers_are_refused(
     with pytest.raises(LogNotUsable) as refused:
         await identify_cluster(client(answers))
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("shown", [{"a": 1}, [["a"]], "a", {"a": {"info": 3}}], ids=str)
+async def test_connectors_of_another_form_are_refused(shown: object) -> None:
+    """A worker whose list of connectors cannot be read gets no commands."""
+    log = MemoryLog()
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    worker = client({"http://w1": httpx.Response(200, json=shown)})
+    info = WorkerInfo("http://w1", "3.9.1", None)
+    cluster = IdentifiedCluster((info,), Profile.of("3.9.1"))
+    async with Follower(log) as follower:
+        with pytest.raises(LogNotUsable, match="the worker lists its connectors in another form"):
+            await check_topics(worker, cluster, follower, BRIEF)
 
 
 async def test_without_an_answering_worker_the_service_does_not_start() -> None:

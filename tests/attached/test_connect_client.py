@@ -294,3 +294,12 @@ async def test_redirects_never_give_up_encryption(target: str) -> None:
         with pytest.raises(OutcomeUnknown, match="redirect from https to http"):
             await client.send(PAUSE)
     assert [str(request.url) for request in worker.requests] == [f"https://w0{PAUSE.path}"]
+
+
+async def test_a_redirect_to_an_invalid_host_gives_no_answer(
+    client_of: Callable[..., ConnectClient],
+) -> None:
+    """A server that redirects to no host may have executed the request."""
+    worker = WorkerScript(httpx.Response(307, headers={"location": "http://xn--a.example/"}))
+    with pytest.raises(OutcomeUnknown, match="http://w0 gave no answer"):
+        await client_of(worker).send(PAUSE)

@@ -20,7 +20,7 @@ from controlplane.core.commands import (
     PutConfig,
     RestoreConnector,
 )
-from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.plan import Draft, Plan, Rejected, Step
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogCorrupt, LogNotUsable
@@ -39,6 +39,7 @@ from tests.attached.test_attached_plane import (
     steered,
 )
 from tests.attached.test_follow_up import TOPICS, followed
+from tests.outages import until
 from tests.worker.worker_fixture import RecordedNotices
 
 
@@ -173,3 +174,60 @@ async def test_a_cut_off_removal_is_completed_or_told(removal: str) -> None:
     assert text == (
         f"The creation of connector orders failed. {REMAINS}" if removal else was_taken_back
     )
+
+
+async def test_an_undo_that_no_worker_takes_is_not_done_later() -> None:
+    """The caller learns that nothing was done, and the trail has the same end."""
+    async with steered(gone) as cluster:
+        await cluster.log.append([config_record(2)])
+        async with cluster.plane() as plane:
+            answer = await plane.carry_out(UNDO, principal="ada", key="k", profile=None)
+            await until(lambda: not cluster.trail.commands["k"].unfinished)
+    assert isinstance(answer, Rejected)
+    assert answer.sentence.endswith("nothing has been done; try again once a worker runs")
+    assert outcome_of(cluster.trail.commands["k"])["ended"] == "failed"
+
+
+async def gone(_: httpx.Request) -> httpx.Response:
+    """Fail as a worker that does not listen."""
+    raise httpx.ConnectError("refused")
+
+
+async def test_an_undo_that_workers_leave_half_way_is_done_later() -> None:
+    """The caller of an undo whose first request was done is not told to try again."""
+    replies: list[httpx.Response] = []
+
+    async def worker(_: httpx.Request) -> httpx.Response:
+        if not replies:
+            raise httpx.ConnectError("refused")
+        await cluster.log.append([config_record(1)])
+        return replies.pop()
+
+    undo = RestoreConnector("orders", CONFIG | {"tasks.max": "1"}, Target.PAUSED)
+    async with steered(worker) as cluster:
+        await cluster.log.append([config_record(2)])
+        await cluster.follow_up.read_on()
+        replies.append(httpx.Response(200, json={}))
+        async with cluster.plane() as plane:
+            answer = await plane.carry_out(undo, principal="ada", key="k", profile=None)
+        assert cluster.trail.commands["k"].unfinished
+    assert isinstance(answer, Rejected)
+    assert "refused): some requests of this command were sent" in answer.sentence
+
+
+async def test_a_reason_is_reported_once_per_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries of the same failure write no further line."""
+    trail, notices = await cut_off_trail(), RecordedNotices()
+    failures = [LogNotUsable("away")] * 3 + [LogNotUsable("no right")] * 3
+    async with followed() as (follow_up, _):
+        usable = follow_up.state_at_end
+
+        async def state_at_end() -> ClusterState:
+            if failures:
+                raise failures.pop()
+            return await usable()
+
+        monkeypatch.setattr(follow_up, "state_at_end", state_at_end)
+        await end_all(trail, follow_up, notices)
+    reasons = [facts["reason"] for facts in notices.of("command_not_ended")]
+    assert reasons == ["no right", "away"]
