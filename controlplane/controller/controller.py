@@ -21,7 +21,7 @@ from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActions
 from controlplane.controller.log_groups import default_actions
-from controlplane.controller.log_view import LogView
+from controlplane.controller.log_view import LogView, follow_in_time
 from controlplane.controller.messages import not_written, timed_out
 from controlplane.controller.plan_execution import (
     ExecutionHooks,
@@ -473,7 +473,7 @@ class Controller:
         if isinstance(command, OffsetsCommand):
             topics = own_offsets_topics(self.state, command)
             if topics:
-                await self._reader.follow(topics)
+                await follow_in_time(self._reader, topics, self._limits.write_patience_ms)
         own_release = self._decider.context.profile.release
         if profile is None or profile.release == own_release:
             return self.state

@@ -7,9 +7,10 @@ log on which no worker has run has no groups.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from controlplane.controller.external import (
     STILL_ACTIVE,
@@ -29,13 +30,14 @@ from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.log import EmbeddedLog, Log, LogError, ReadableLog, Record
 
-_GroupKey = tuple[str, str, int]
+_Natural = Annotated[int, Meta(ge=0)]
+_GroupKey = tuple[str, str, _Natural]
 
 
 class _CommittedOffset(msgspec.Struct, frozen=True):
     """Value of a record in the topic of groups."""
 
-    offset: int
+    offset: _Natural
 
 
 _NO_PARTITION = LogEnd(None, "the log has no such partition")
@@ -77,7 +79,7 @@ class StoredGroups:
         try:
             group, topic, partition = msgspec.json.decode(key, type=_GroupKey)
             offset = None if value is None else msgspec.json.decode(value, type=_CommittedOffset)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return
         offsets = self._committed.setdefault(group, {})
         if offset is None:

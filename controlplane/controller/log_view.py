@@ -1,5 +1,6 @@
 """State of a log as the controller needs it."""
 
+import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
@@ -7,6 +8,7 @@ from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.logs.log import LogUnavailable
 
 
 class LogView(Protocol):
@@ -46,3 +48,17 @@ class LogView(Protocol):
     def wait_for(self, ends: Ends) -> Awaitable[None]:
         """Return as soon as every record before these ends has been folded."""
         ...
+
+
+async def follow_in_time(reader: LogView, topics: Iterable[str], patience_ms: int) -> None:
+    """Let a reader follow topics; an outage of the log is not waited out.
+
+    Raises:
+        LogUnavailable: the log cannot be read, or the topics are not read within `patience_ms`.
+    """
+    patience_s = patience_ms / 1_000
+    try:
+        async with asyncio.timeout(patience_s):
+            await reader.follow(topics)
+    except TimeoutError:
+        raise LogUnavailable(f"New topics were not read within {patience_s:g} s") from None

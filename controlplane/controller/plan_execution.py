@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActionFailed, ExternalActions
-from controlplane.controller.log_view import LogView
+from controlplane.controller.log_view import LogView, follow_in_time
 from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.decide.recovery import may_end_later
@@ -456,7 +456,7 @@ class LogWriter:
         placed = placing() if len(drafts) <= LARGE else await asyncio.to_thread(placing)
         topics = {draft.topic for draft in drafts}
         if not topics <= self._followed:
-            await self._reader.follow(topics)
+            await follow_in_time(self._reader, topics, self._limits.write_patience_ms)
             self._followed |= topics
         return placed
 

@@ -269,3 +269,20 @@ async def test_a_worker_finds_the_change(tmp_path: Path) -> None:
         groups = LogGroups(plane.log, lambda: plane.epoch, lambda: NOW_MS)
         await groups.open()
         assert groups.committed(GROUP) == {}
+
+
+ODD_COMMITS = [
+    ('["g","t",-1]', '{"offset":1}'),
+    ('["g","t",0]', '{"offset":-1}'),
+    ('["g","t",0]', '{"offset":1,"x":' + "[" * 100_000 + "}"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), ODD_COMMITS, ids=["partition", "offset", "deep"])
+async def test_odd_commits_are_ignored(key: str, value: str) -> None:
+    """A log of a stranger may have any bytes in the topic of groups."""
+    log = MemoryLog()
+    await log.create_topic(GROUPS_TOPIC, 1)
+    good = raw(GROUPS_TOPIC, '["g","t",1]', '{"offset":7}')
+    await log.append([raw(GROUPS_TOPIC, key, value), good])
+    assert await StoredGroups(log).group_offsets("g") == (("t", 1, 7),)

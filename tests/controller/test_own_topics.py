@@ -1,16 +1,30 @@
 """Connectors' own offsets topics: the writer reads them before any config names them."""
 
+import asyncio
+from typing import cast
+
+import pytest
+
+from controlplane.controller import CommandLimits
+from controlplane.controller.log_view import LogView
+from controlplane.controller.plan_execution import LogWriter, RequestDrafts
 from controlplane.core import views
 from controlplane.core.commands import (
+    CommandRequest,
     CreateConnector,
     OffsetChange,
     PutConfig,
     ResetOffsets,
     StopConnector,
 )
+from controlplane.core.plan import Draft
 from controlplane.core.plugins import parse_catalogue
+from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
-from tests.controller.scene import plane_on, raw
+from controlplane.plane import Settings
+from controlplane.projection.follower import Follower
+from tests.controller.scene import NOW_MS, plane_on, raw
+from tests.patience import PATIENCE_S
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 CONFIG = {"connector.class": "lab.Source", "offsets.storage.topic": "own"}
@@ -53,3 +67,49 @@ async def test_a_reset_right_after_the_config_finds_the_offsets() -> None:
         await plane.execute(StopConnector("orders"))
         await plane.execute(ResetOffsets("orders"))
         assert views.source_offsets(plane.state, "orders") == []
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False], ids=["dry run", "command"])
+async def test_topics_that_cannot_be_read_are_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, is_dry_run: bool
+) -> None:
+    """The command fails after the patience for an outage, and holds its queue no longer."""
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    settings = Settings(limits=CommandLimits(write_patience_ms=10, retry_first_ms=1))
+    reset = ResetOffsets("orders")
+    async with plane_on(await log_with_offsets(), settings, plugins=PLUGINS) as plane:
+        await plane.execute(PutConfig("orders", CONFIG))
+        await plane.execute(StopConnector("orders"))
+        monkeypatch.setattr(Follower, "follow", never)
+        with pytest.raises(LogUnavailable, match="New topics were not read within"):
+            await (plane.plan(reset) if is_dry_run else plane.execute(reset))
+
+
+class DeafReader:
+    """Reader that never gets the records of new topics."""
+
+    async def follow(self, _topics: object) -> None:
+        """Wait without end."""
+        await asyncio.Event().wait()
+
+
+async def test_records_of_a_topic_that_cannot_be_read_are_not_written() -> None:
+    """A writer waits no longer for the reader than for an outage of the log."""
+    log = await log_with_offsets()
+    limits = CommandLimits(write_patience_ms=10, retry_first_ms=1)
+    writer = LogWriter(
+        log,
+        cast("LogView", DeafReader()),
+        epoch=None,
+        offsets_topic="own",
+        limits=limits,
+        now_ms=lambda: NOW_MS,
+    )
+    request = CommandRequest(command=ResetOffsets("orders"), command_id="1", at_ms=1)
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(LogUnavailable, match="New topics were not read"):
+            await writer.append(RequestDrafts(request, [Draft("own", b"k", None)]))
+    assert tuple((await log.ends(["own"]))["own"]) == (1,)
