@@ -2,7 +2,7 @@
 
 import datetime as dt
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -32,36 +32,64 @@ def string_form(schema: Schema | None, value: Any) -> str:
     Raises:
         DataError: the value contains bytes. In Java, their text is an address in memory.
     """
+    pieces: list[str] = []
+    # Not recursive: JSON may be nested 1,000 deep.
+    containers: list[Iterator[_TextPart]] = [iter([(schema, value)])]
+    while containers:
+        member = next(containers[-1], None)
+        match member:
+            case None:
+                containers.pop()
+            case str():
+                pieces.append(member)
+            case (_, str() as text):
+                pieces.append(text)
+            case (members, Struct() | dict() | list() | tuple() as container):
+                containers.append(_parts(members, container))
+            case (own_schema, scalar):
+                pieces.append(_simple(own_schema, scalar))
+    return "".join(pieces)
+
+
+_TextPart = str | tuple[Schema | None, Any]
+"""Text between the members of a value, or a member with its schema."""
+
+
+def _parts(schema: Schema | None, container: Any) -> Iterator[_TextPart]:
+    """Yield the members of a struct, map or array, and the text around them."""
+    if isinstance(container, Struct):
+        start = "Struct{"
+        for field in container.schema.fields:
+            if (part := container.without_default(field.name)) is not None:
+                yield f"{start}{field.name}="
+                yield field.schema, part
+                start = ","
+        yield "}" if start == "," else "Struct{}"
+    elif isinstance(container, dict):
+        keys, values = (schema.key, schema.value) if schema else (None, None)
+        yield "{"
+        for index, (key, member) in enumerate(container.items()):
+            yield ", " if index else ""
+            yield keys, key
+            yield "="
+            yield values, member
+        yield "}"
+    else:
+        yield "["
+        for index, element in enumerate(container):
+            yield ", " if index else ""
+            yield schema.value if schema else None, element
+        yield "]"
+
+
+def _simple(schema: Schema | None, value: Any) -> str:
+    """Text of a value without members."""
     match value:
-        case str():
-            return value
-        case Struct():
-            shown = ((field, value.without_default(field.name)) for field in value.schema.fields)
-            parts = (
-                f"{field.name}={string_form(field.schema, part)}"
-                for field, part in shown
-                if part is not None
-            )
-            return f"Struct{{{','.join(parts)}}}"
-        case dict():
-            keys, values = (schema.key, schema.value) if schema else (None, None)
-            return _joined(
-                "{}",
-                (f"{string_form(keys, k)}={string_form(values, v)}" for k, v in value.items()),
-            )
-        case list() | tuple():
-            members = schema.value if schema else None
-            return _joined("[]", (string_form(members, element) for element in value))
         case dt.date() | dt.time():
             return date_text(epoch_ms(value))
         case bytes() | bytearray() | memoryview():
             raise DataError("Bytes have no text: use ByteArrayConverter or JsonConverter")
-        case _:
-            return _scalar(schema, value)
-
-
-def _joined(brackets: str, parts: Iterable[str]) -> str:
-    return brackets[0] + ", ".join(parts) + brackets[1]
+    return _scalar(schema, value)
 
 
 def _scalar(schema: Schema | None, value: Any) -> str:

@@ -148,6 +148,15 @@ def test_an_unknown_character_set_is_refused(encoding: str) -> None:
         configured("String", converter_encoding=encoding)
 
 
+def test_deep_values_have_a_text() -> None:
+    """Jackson reads JSON that is nested 1,000 deep, and Java writes its text."""
+    value: Any = 1
+    for _ in range(500):
+        value = [{"a": value}]
+    text = StringConverter().encode(SchemaAndValue(value))
+    assert text == b"[{a=" * 500 + b"1" + b"}]" * 500
+
+
 def test_simple_headers_keep_bytes_that_they_cannot_read() -> None:
     """A text that overflows Kafka's stack stays bytes, with the schema BYTES, as in Kafka."""
     simple = SimpleHeaderConverter()
