@@ -8,7 +8,13 @@ from controlplane.cli.verify.verify_command import split_by_compaction
 from controlplane.core.entry import Entry
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.logs.dumps import read_dump
-from controlplane.scenario.story import StoryVerdict, Verifier, read_story
+from controlplane.scenario.story import (
+    RecordedAnswer,
+    StoryStep,
+    StoryVerdict,
+    Verifier,
+    read_story,
+)
 
 ANSWERS = {
     "aborted-3.9": 64,
@@ -93,3 +99,12 @@ def test_a_lost_record_is_noticed(histories: Path, plugins: Plugins) -> None:
         histories, "life-3.9", plugins, [entry for entry in entries if entry is not lost]
     )
     assert "/connectors/orders/tasks" in {difference.path for difference in verdict.differences}
+
+
+@pytest.mark.parametrize("path", ["offsets", "/offsets"])
+def test_a_path_without_a_connector_is_compared(path: str, plugins: Plugins) -> None:
+    """A story of a stranger may have any path; the fold answers it like a worker."""
+    recorded = RecordedAnswer(200, {"offsets": []})
+    step = StoryStep(n=1, kind="observe", release="3.9.1", answers={path: recorded})
+    verdict = Verifier([], plugins).verify([step])
+    assert (verdict.compared, len(verdict.differences)) == (1, 1)

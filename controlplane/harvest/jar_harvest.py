@@ -132,7 +132,7 @@ def from_line(line: bytes, own: KafkaPlugins, release: str | None = None) -> Har
     """
     try:
         output = msgspec.json.decode(line, type=_DefinitionsOutput)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise HarvestError(
             f"the definitions in these jars have an unknown form ({error}): use the jars of one "
             "release of Kafka"
@@ -157,7 +157,8 @@ def definitions(class_path: str) -> bytes:
         (Path(folder) / "errors").open("w+b") as error_file,
     ):
         arguments = Path(folder) / "arguments"  # a command line may be too short for all jars
-        arguments.write_text(f'-cp "{_escaped(class_path)}"\n', "utf-8")
+        # A name that is not UTF-8 is written with its own bytes.
+        arguments.write_text(f'-cp "{_escaped(class_path)}"\n', "utf-8", "surrogateescape")
         command = [java, *_JVM, f"@{arguments}", str(source)]
         error_output = _run(command, output_file, error_file)
         output_file.seek(0)

@@ -58,8 +58,9 @@ class PastStates:
         self._log = log
         self._topics = topics or Topics()
         self._exactly_once = exactly_once
-        self._states: LruCache[tuple[str, _EndsKey], ClusterState] = LruCache(STATES_KEPT)
-        self._cuts: LruCache[tuple[str, _EndsKey], FittedEnds] = LruCache(CUTS_KEPT)
+        self._states: LruCache[tuple[str, _EndsKey], ClusterState]
+        self._cuts: _Cuts
+        self.forget()
         self._lock = asyncio.Lock()
 
     async def state(self, moment: str, profile: Profile, now: Ends) -> PastState:
@@ -70,30 +71,28 @@ class PastStates:
             LogError: the log cannot be read.
         """
         async with self._lock:
-            ends, notices = await self._cut(moment, now)
+            states, cuts = self._states, self._cuts  # `forget` may replace them meanwhile
+            ends, notices = await self._cut(cuts, moment, now)
             key = profile.release, _key(ends)
-            cached = self._states.use(key)
-            return PastState(
-                cached or self._states.put(key, await self._load(profile, ends)), notices
-            )
+            cached = states.use(key)
+            return PastState(cached or states.put(key, await self._load(profile, ends)), notices)
 
     def forget(self) -> None:
-        """Clear the caches: the log was replaced."""
-        self._states.clear()
-        self._cuts.clear()
+        """Drop the caches: the log was replaced. A query that runs now fills the old ones."""
+        self._states, self._cuts = LruCache(STATES_KEPT), LruCache(CUTS_KEPT)
 
-    async def _cut(self, moment: str, now: Ends) -> FittedEnds:
-        """Return the cut at a moment, cached by moment and `now`.
+    async def _cut(self, cuts: "_Cuts", moment: str, now: Ends) -> FittedEnds:
+        """Return the cut at a moment, cached in `cuts` by moment and `now`.
 
         `now` is a part of the key, because a later record can belong before the moment.
         """
         key = moment, _key(now)
-        cached = self._cuts.use(key)
+        cached = cuts.use(key)
         if cached is None:
             cut = await cut_at(
                 self._log, moment, self._topics, now, exactly_once=self._exactly_once
             )
-            cached = self._cuts.put(key, cut)
+            cached = cuts.put(key, cut)
         return cached
 
     async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
@@ -222,6 +221,7 @@ async def cut_at(
 
 
 _EndsKey = tuple[tuple[str, tuple[int, ...]], ...]
+_Cuts = LruCache[tuple[str, _EndsKey], FittedEnds]
 
 
 def _key(ends: Ends) -> _EndsKey:

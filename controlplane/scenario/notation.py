@@ -7,9 +7,9 @@ Text stands for itself. There are three signs:
 * `\xNN` is one byte. JSON has no escape of this form.
 
 Characters that a terminal or an editor would hide are printed as `\xNN`. They are control and
-format characters, bytes that are not UTF-8, spaces at the ends. A second space in a key is printed
-as `\x20`, because two spaces end a key. Text that looks like one of the three signs is escaped at
-its first character.
+format characters, bytes that are not UTF-8, and white space at the ends. A second space in a key is
+printed as `\x20`, because two spaces end a key. Text that looks like one of the three signs is
+escaped at its first character.
 """
 
 import re
@@ -20,7 +20,7 @@ EMPTY = "(empty)"
 _BYTE = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 _SWALLOWED = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\udc80-\udcff]"
-    r"|\\(?=x[0-9A-Fa-f]{2})|^ | $"
+    r"|\\(?=x[0-9A-Fa-f]{2})|^\s|\s$"
 )
 _SECOND_SPACE = re.compile("(?<= ) ")
 

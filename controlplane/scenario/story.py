@@ -151,7 +151,7 @@ class Verifier:
     def _beyond(self, state: ClusterState, path: str, recorded: RecordedAnswer) -> bool:
         """True if an answer has a consumer group's offsets, which no log of Connect holds."""
         parts = path.split("/")
-        if parts[-1] != "offsets" or not isinstance(recorded.answer, dict):
+        if len(parts) < 3 or parts[-1] != "offsets" or not isinstance(recorded.answer, dict):
             return False
         config = state.config.connectors.get(unquote(parts[2]), {})
         plugin_type = self._plugins.type_of(config.get("connector.class"), state.profile)

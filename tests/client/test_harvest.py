@@ -175,6 +175,21 @@ def test_a_java_that_is_no_jdk_is_refused(tmp_path: Path) -> None:
     assert (result.code, "belongs to no JDK of release 11 or newer" in result.err) == (2, True)
 
 
+def test_a_jar_may_have_any_name(tmp_path: Path) -> None:
+    """The name of a jar need not be UTF-8: Java gets its bytes."""
+    for name in (b"connect-runtime-3.9.1.jar", b"caf\xe9.jar"):
+        (tmp_path / os.fsdecode(name)).touch()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\nfor word; do cat "${word#@}"; done >"$0.arguments"\n', "ascii")
+    java.chmod(0o755)
+    result = call(
+        "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}
+    )
+    assert (result.code, "Kafka's classes cannot be asked" in result.err) == (2, True)
+    assert b"/caf\xe9.jar" in (tmp_path / "bin" / "java.arguments").read_bytes()
+
+
 def test_a_java_that_is_too_old_for_the_jars_is_refused(tmp_path: Path) -> None:
     """The compiler rejects the jars; the sentence names the needed JDK."""
     (tmp_path / "connect-runtime-4.0.0.jar").touch()

@@ -10,10 +10,13 @@ import pytest
 from controlplane.core import views
 from controlplane.core.entry import Batch
 from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
+from controlplane.projection.past_states import PastStates
 from tests.outages import Cable, FollowerNotices, until
 from tests.projection.test_follower import KIP, NEW, PARTITIONS, QUICK, connector
 
@@ -225,3 +228,29 @@ async def test_a_pinned_release_always_has_a_state(log: MemoryLog) -> None:
             assert names() == ["d", "third"]
         assert follower.present(KIP) is None
     await other.close()
+
+
+class ReplacedPast(PastStates):
+    """Past states of a log that is replaced once, while a state is loaded from it."""
+
+    def __init__(self, cable: Cable, other: MemoryLog) -> None:
+        super().__init__(cable)
+        self._cable, self._other = cable, other
+
+    async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
+        state = await super()._load(profile, cut)
+        if self._cable.log is not self._other:
+            self._cable.log = self._other
+            self.forget()
+        return state
+
+
+async def test_a_state_of_the_old_log_is_not_cached_for_the_new_one() -> None:
+    """A past state that is loaded during a replacement answers no later query."""
+    old, other = await empty_log(), await empty_log()
+    await old.append([connector("old", name="old")])
+    await other.append([connector("new", name="new")])
+    past, ends = ReplacedPast(Cable(old), other), await old.ends(PARTITIONS)
+    await past.state("config@0", KIP, ends)
+    state = (await past.state("config@0", KIP, ends)).state
+    assert views.connectors(state) == ["new"]

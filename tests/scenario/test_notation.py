@@ -17,6 +17,7 @@ SHOWN = [
     (rb"\x41", r"\x5Cx41"),
     (rb"\y", r"\y"),
     (b" a ", r"\x20a\x20"),
+    ("\u3000a\u00a0".encode(), r"\xE3\x80\x80a\xC2\xA0"),
     ("é😀".encode(), "é😀"),
     ("\u202e\u2028".encode(), r"\xE2\x80\xAE\xE2\x80\xA8"),
 ]
