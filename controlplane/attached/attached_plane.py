@@ -249,7 +249,7 @@ class AttachedPlane:
         """Forget a command that has ended; without an answer, its callers get the error."""
         self._running.pop(job.request.command_id, None)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if error is not None and job.begun:
             warn = self._around.notices.warning
             warn("command_cut_off", command_id=job.request.command_id, reason=str(error))
         if not job.answer.done():

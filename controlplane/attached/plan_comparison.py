@@ -113,14 +113,17 @@ def topics_of(plan: Plan, topics: Topics) -> tuple[str, ...]:
 
 def _matches(plan: Plan, pool: Sequence[Entry]) -> Iterator[tuple[Draft, Entry | None]]:
     """Each planned record with the entry that it became: an equal one, else one of its key."""
-    left = list(pool)
+    left: dict[tuple[str, bytes | None], list[Entry]] = {}
+    for entry in pool:
+        left.setdefault((entry.topic, entry.key), []).append(entry)
     for draft in (draft for step in plan.steps for draft in step.records):
-        alike = [entry for entry in left if _is_same_key(draft, entry)]
+        of_key = left.get((draft.topic, draft.key), [])
+        alike = [entry for entry in of_key if _is_same_key(draft, entry)]
         equal = (entry for entry in alike if _is_equal(draft.value, entry.value))
-        entry = next(equal, None) or next(iter(alike), None)
-        if entry is not None:
-            left.remove(entry)
-        yield draft, entry
+        match = next(equal, None) or next(iter(alike), None)
+        if match is not None:
+            of_key.remove(match)
+        yield draft, match
 
 
 def _is_same_key(draft: Draft, entry: Entry) -> bool:

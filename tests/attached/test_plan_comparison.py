@@ -1,7 +1,7 @@
 """Comparison of plans with new records: equal, missing, different, foreign, out of order."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from controlplane.attached.plan_comparison import compare, has_appeared
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.state import Topics
+from tests.operation_counts import assert_linear
 
 TOPICS = Topics()
 STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
@@ -132,3 +133,15 @@ def test_keys_are_named_without_secrets() -> None:
     offset = Draft(TOPICS.offsets, b'["orders",{"password":"hunter2"}]', b'{"position":5}')
     (difference,) = compare(Plan((Step("write", (offset,)),)), [], TOPICS, "orders").differences
     assert difference == '["orders",{"password":[hidden]}] is missing in connect-offsets'
+
+
+def test_many_records_are_compared_in_linear_time() -> None:
+    """A change of thousands of offsets does not hold the event loop for seconds."""
+
+    def prepared(size: int) -> Callable[[], object]:
+        records = [(f"connector-c{number}", CONFIG) for number in range(size)]
+        plan = Plan((Step("all", tuple(draft(*record) for record in records)),))
+        log_entries = entries(*records)
+        return lambda: compare(plan, log_entries, TOPICS, "orders")
+
+    assert_linear(prepared, 200)
