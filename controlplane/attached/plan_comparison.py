@@ -142,8 +142,14 @@ def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:
 
 
 def _sorted_text(value: Any) -> str:
-    """JSON text with sorted members: in Python, `true` equals 1, and 1 equals 1.0."""
-    return json.dumps(value, sort_keys=True)
+    """JSON text with sorted members: in Python, `true` equals 1, and 1 equals 1.0.
+
+    A value that is nested too deeply to be written equals no other value.
+    """
+    try:
+        return json.dumps(value, sort_keys=True)
+    except RecursionError:
+        return str(id(value))
 
 
 def _decoded(value: bytes) -> Any:
@@ -162,7 +168,10 @@ def _different(matches: Iterable[tuple[Draft, Entry | None]], topics: Topics) ->
             written = "a tombstone" if entry.value is None else "a value"
             yield f"{where} is {written}, not as planned"
         else:
-            paths = [*_paths(_decoded(draft.value), _decoded(entry.value))]
+            try:
+                paths = [*_paths(_decoded(draft.value), _decoded(entry.value))]
+            except RecursionError:
+                paths = []
             ellipsis = ", …" if len(paths) > PATHS_NAMED else ""
             named = ", ".join(paths[:PATHS_NAMED]) or "its text"
             yield f"{where} differs from the plan in {named}{ellipsis}"

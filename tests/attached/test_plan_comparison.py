@@ -145,3 +145,15 @@ def test_many_records_are_compared_in_linear_time() -> None:
         return lambda: compare(plan, log_entries, TOPICS, "orders")
 
     assert_linear(prepared, 200)
+
+
+@pytest.mark.parametrize("brackets", [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
+def test_deep_values_are_compared(brackets: tuple[str, str]) -> None:
+    """Values nested up to Python's limit and beyond differ, or are equal; none is an error."""
+    opening, closing = brackets
+    for depth in range(900, 1_010):
+        texts = [f"{opening * depth}{end}{closing * depth}" for end in ("1", "2")]
+        planned, actual = (text.encode() for text in texts)
+        plan = Plan((Step("all", (Draft(TOPICS.config, b"k", planned),)),))
+        comparison = compare(plan, [Entry(TOPICS.config, 0, 5, 1, b"k", actual)], TOPICS, "orders")
+        assert comparison.differing
