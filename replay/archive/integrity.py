@@ -151,7 +151,7 @@ def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
     except FileNotFoundError:
         check_current(store, stored)
         return "is missing"
-    return "" if digest.hexdigest() == stored.sha256 else "was altered: it has another hash"
+    return _hash_flaw(digest.hexdigest(), stored)
 
 
 def _size_flaw(store: ArchiveStore, stored: StoredFile) -> str:
@@ -164,15 +164,30 @@ def _size_flaw(store: ArchiveStore, stored: StoredFile) -> str:
     if size is None:
         check_current(store, stored)
         return "is missing"
-    return "" if size == stored.bytes else f"has {size} bytes and not {stored.bytes}"
+    return _length_flaw(size, stored)
+
+
+def _length_flaw(length: int, stored: StoredFile) -> str:
+    return "" if length == stored.bytes else f"has {length} bytes and not {stored.bytes}"
+
+
+def _hash_flaw(file_hash: str, stored: StoredFile) -> str:
+    return "" if file_hash == stored.sha256 else "was altered: it has another hash"
 
 
 def read_whole(store: ArchiveStore, stored: StoredFile) -> bytes:
-    """Read a whole file, after its bytes have been compared with its hash.
+    """Read a whole file once, and compare its bytes with its hash.
 
     Raises:
         ArchiveCorrupt: the file is missing or altered.
         ArchiveBusy: a merge has removed the file since the archive was opened.
     """
-    check_files(store, [stored])
-    return store.read(stored.file)
+    try:
+        content = store.read(stored.file)
+    except FileNotFoundError:
+        check_current(store, stored)
+        raise differing(stored, "is missing") from None
+    flaw = _length_flaw(len(content), stored) or _hash_flaw(sha256(content).hexdigest(), stored)
+    if flaw:
+        raise differing(stored, flaw)
+    return content

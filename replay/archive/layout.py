@@ -149,7 +149,12 @@ def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
 def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
     """The first name outside of the cluster's folder; None if all are inside."""
     inside = folder(cluster) + "/"
-    return next((name for name in names if not name.startswith(inside) or ".." in name), None)
+    return next((name for name in names if not _lies_in(inside, name)), None)
+
+
+def _lies_in(inside: str, name: str) -> bool:
+    # Names of clusters and topics may contain two dots, so each part of the path is compared whole.
+    return name.startswith(inside) and ".." not in name.split("/")
 
 
 def _part(cluster: str, place: tuple[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Batch
 from controlplane.core.state import Topics
+from controlplane.core.text.safe_text import count
 from controlplane.logs.cluster_topics import missing_topics
 from controlplane.logs.log import ReadableLog
 from replay.archive.appender import Appender
@@ -177,9 +178,16 @@ class LogCapture:
 
     def _check_ends(self, topic: str, ends: Sequence[int]) -> None:
         """Raise `ArchiveConflict` for a live topic that ends before the archive."""
+        if not self._goes_on:
+            return
+        if self._appending.end_of(topic, len(ends)) is not None:
+            raise ArchiveConflict(
+                f"{topic} has {count(len(ends), 'partition')}, but partition {len(ends)} is "
+                "archived: it was recreated. Capture it as another cluster (NAME=LOG)"
+            )
         for partition, end in enumerate(ends):
             archived = self._appending.end_of(topic, partition)
-            if self._goes_on and archived is not None and end < archived:
+            if archived is not None and end < archived:
                 raise ArchiveConflict(
                     f"{topic} partition {partition} ends at {end}, but is archived up to "
                     f"{archived}: it was recreated. Capture it as another cluster (NAME=LOG)"

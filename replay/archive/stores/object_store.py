@@ -248,13 +248,20 @@ def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -
         NoArchive: the URL has unexpected or missing parts.
         BadStoreSetting: a setting is unknown or invalid.
     """
-    bucket = path.partition("/")[0]
-    if "@" in bucket:
-        raise NoArchive("keys do not belong in a URL: give fs.s3a.access.key and fs.s3a.secret.key")
+    place, has_query, _ = path.partition("?")
+    bucket = place.partition("/")[0]
+    if "@" in bucket or ":" in bucket:  # a secret key may contain a slash, so `@` may come later
+        raise NoArchive(
+            "keys and a port do not belong in a URL: give fs.s3a.access.key, fs.s3a.secret.key and "
+            "fs.s3a.endpoint"
+        )
+    shown = where.partition("?")[0]  # a query may hold a key by mistake
     if not bucket:
-        raise NoArchive(f"{where} names no bucket: write s3a://bucket/folder")
+        raise NoArchive(f"{shown} names no bucket: write s3a://bucket/folder")
+    if "//" in place.rstrip("/"):
+        raise NoArchive(f"{shown} names a folder without a name: write s3a://bucket/folder")
     try:
-        if "?" in path:
+        if has_query:
             return BucketStore(where, *fs.FileSystem.from_uri(f"s3://{path}"))
         options = hadoop_settings.for_arrow(settings, bucket)
         if "region" not in options:
@@ -262,9 +269,9 @@ def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -
         # Delayed open sends a small file in one request when it is closed.
         system = fs.S3FileSystem(**options, allow_delayed_open=True)
     except ValueError as error:
-        raise NoArchive(f"{where} cannot be opened ({str(error).splitlines()[0]})") from None
+        raise NoArchive(f"{shown} cannot be opened ({str(error).splitlines()[0]})") from None
     except OSError as error:
-        raise NoArchive(f"{where} cannot be opened {why_not(error)}") from None
+        raise NoArchive(f"{shown} cannot be opened {why_not(error)}") from None
     return BucketStore(where, system, path, settings)
 
 

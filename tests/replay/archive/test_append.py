@@ -95,6 +95,22 @@ def test_a_recreated_topic_is_refused(tmp_path: Path) -> None:
     assert capture(tmp_path, log_of(configs(0)), goes_on=False).added == 0
 
 
+def test_a_topic_with_fewer_partitions_than_archived_is_refused(tmp_path: Path) -> None:
+    """A capture refuses a live topic that lacks an archived partition; a dump may lack it."""
+    offsets = [Entry("connect-offsets", 3, 0, 1_000, b"k", b"{}")]
+    archive(tmp_path, [*configs(0), *offsets])
+    fewer = [*configs(0), replace(offsets[0], partition=1)]
+    with pytest.raises(ArchiveConflict, match="offsets has 2 partitions, but partition 2 is arch"):
+        capture(tmp_path, log_of(fewer))
+    assert capture(tmp_path, log_of(fewer), goes_on=False).added == 1
+
+
+@pytest.mark.parametrize("name", ["a..b", "..a", "a.."])
+def test_a_name_may_contain_two_dots(tmp_path: Path, name: str) -> None:
+    """The name of a cluster may contain two dots, as that of a topic may."""
+    assert verified(capture(tmp_path, log_of(configs(0)), name=name).cluster).flaws == ()
+
+
 def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
     """The archive ends at 3, and the log now begins at 7: a gap. The compacted offset 8 is none."""
     archive(tmp_path, configs(0, 1, 2))

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.integrity import checked
+from replay.archive.integrity import checked, read_whole
 from replay.archive.manifest import Chain, read_chain
 from replay.archive.merges.merge import Merger
 from replay.archive.merges.merge_proof import merged_records
 from replay.archive.merges.unnamed_files import Removal, remove_replaced
-from replay.archive.stores.store import ArchiveStore
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.errors import ArchiveBusy
@@ -198,6 +199,31 @@ def test_a_reader_of_replaced_manifests_says_that_the_archive_was_merged(
     merge(store)
     with pytest.raises(ArchiveBusy, match="fleet-1 was opened: run the command again"):
         merged_records(opened)
+
+
+class OvertakenStore(FolderStore):
+    """Folder whose archive is merged right before one of its files is read."""
+
+    overtaken_file = ""
+
+    def read(self, name: str) -> bytes:
+        """Merge the archive before the first read of the file; then read."""
+        if name == self.overtaken_file:
+            self.overtaken_file = ""
+            next_config(self)[0].commit()
+            merge(self)
+        return super().read(name)
+
+
+def test_a_file_that_is_removed_right_before_its_read_was_merged(tmp_path: Path) -> None:
+    """A reader that is overtaken by a merge says so, instead of failing with a missing file."""
+    store = OvertakenStore(str(tmp_path))
+    merge(two_looks(store, ENTRIES))
+    readings = read_chain(store, NAME).manifests[0].readings
+    assert readings is not UNSET
+    store.overtaken_file = readings.stored.file
+    with pytest.raises(ArchiveBusy, match="fleet-1 was opened: run the command again"):
+        read_whole(store, readings.stored)
 
 
 @IN_A_FOLDER
