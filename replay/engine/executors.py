@@ -5,6 +5,7 @@ finding at a time. Other processes return the findings of an item as a whole, in
 items. `ProcessExecutor` holds the findings of `AHEAD` items per process in pickled form.
 """
 
+import os
 import pickle
 import signal
 import threading
@@ -14,7 +15,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, Protocol, TypeVar
 
 from replay.errors import ReplayError
@@ -75,7 +76,7 @@ class ProcessExecutor:
             yield from map(work, items)
             return
         earlier_children = {*active_children()}
-        with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(slots, get_context("spawn"), end_with_parent) as pool:
             waiting = iter(items)
             pending: deque[tuple[T, Future[bytes | None]]] = deque()
             try:
@@ -98,6 +99,21 @@ class ProcessExecutor:
                 for child in {*active_children()} - earlier_children:
                     child.terminate()
                 raise
+
+
+def end_with_parent() -> None:
+    """Let this process end once its parent has died, for instance after a kill.
+
+    A process of a pool would otherwise wait for work forever: it holds both ends of the pipe.
+    """
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)  # the work of the main thread has no receiver
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from replay.archive.stores.store import ArchiveStore, open_store
 from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
 from replay.cli.options.background import BackgroundOptions
 from replay.cli.options.durations import option_duration
-from replay.engine.executors import packed, unheard, unpacked
+from replay.engine.executors import end_with_parent, packed, unheard, unpacked
 from replay.progress import NoProgress
 
 CHECK_S = 60
@@ -116,7 +116,7 @@ class BackgroundCompaction:
 async def _elsewhere(task: _CompactionTask) -> bytes | None:
     """Run a task in a new process; a cancellation ends the process."""
     earlier = {*active_children()}
-    pool = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (NICENESS,))
+    pool = ProcessPoolExecutor(1, get_context("spawn"), _begin_process)
     try:
         # The child inherits the mask: only this process handles Ctrl-C.
         with unheard(signal.SIGINT):
@@ -128,6 +128,11 @@ async def _elsewhere(task: _CompactionTask) -> bytes | None:
         raise
     finally:
         pool.shutdown(wait=False)  # looks do not wait for the end of the process
+
+
+def _begin_process() -> None:
+    os.nice(NICENESS)
+    end_with_parent()
 
 
 def _work(task: _CompactionTask) -> Iterator[CompactionResult]:
