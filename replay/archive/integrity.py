@@ -21,6 +21,7 @@ def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
 
     Raises:
         ArchiveCorrupt: a file is missing or altered.
+        ArchiveBusy: a merge has removed a file since the archive was opened.
     """
     for stored in files:
         flaw = flaw_of(store, stored)

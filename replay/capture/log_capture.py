@@ -57,7 +57,7 @@ class CaptureResult(NamedTuple):
 class LogCapture:
     """Reads a log into an archive.
 
-    With `goes_on` the log is live, and must reach the end of the archive. Reading starts at the
+    With `goes_on` the log is live: it must not end before the archive does. Reading starts at the
     last archived record. A dump is compared with the archive from its beginning.
     """
 

@@ -48,7 +48,7 @@ class KafkaFrames(NamedTuple):
     session: SparkSession
     bootstrap: str
     settings: Mapping[str, str]
-    """Settings of Kafka's clients: address and credentials."""
+    """Security settings of Kafka's clients: protocol, TLS and SASL."""
 
     def options(self, isolation: str) -> dict[str, str]:
         """Options of the source, without the range to read."""

@@ -1,4 +1,4 @@
-"""Captures of several logs in parallel, once or continuously.
+"""Captures of several logs, once or continuously: one after the other, streams in parallel.
 
 A failing log does not affect the others. A continuous capture retries it: brokers return, and
 people fix causes. The capture ends if its first look archives no log. It also ends if a later look

@@ -22,6 +22,7 @@ def open_input(log_input: LogInput) -> ClusterRecords:
 
     Raises:
         ReplayError: the manifests of an archive are altered.
+        UnknownMoment: an archive has no record at the chosen moment.
     """
     if log_input.archived:
         from replay.cli.inputs.archived_logs import open_archived  # noqa: PLC0415 - needs an extra

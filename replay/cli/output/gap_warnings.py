@@ -6,7 +6,7 @@ from controlplane.terminal.output import note
 from replay.doubts import Doubt, DoubtKind
 
 SHOWN = 5
-"""Gaps printed per cluster; JSON and `replay verify` have all."""
+"""Gaps or doubts printed per cluster; JSON and `replay verify -o json` have all."""
 
 
 def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:

@@ -92,9 +92,10 @@ class BucketFold(msgspec.Struct, frozen=True):
     """Dedicated offsets topic by release and connector, as the configs name them."""
 
     def states(self, bucket: int, parts: Sequence[BucketPart]) -> list[ClusterState]:
-        """State of each release: offsets of one bucket, and the offsets topics that configs name.
+        """Return a state for each release, with the offsets of one bucket only.
 
-        `parts` are ordered by slice within each partition.
+        The config of a connector has only the name of its offsets topic. `parts` are ordered by
+        slice within each partition.
         """
         if any(part.disputed for part in parts):
             folded = [

@@ -1,8 +1,8 @@
 """Facts of a state that depend on the order in which a worker reads partitions.
 
 A mark names such a fact. Marks are the hazards of `controlplane.core.views.hazards`, made from the
-rows that still count.
-These include all tombstones of statuses, and the last row of each offset key in each partition.
+rows that still count. These include all tombstones of statuses, and the last row of each offset key
+in each partition.
 """
 
 from collections import defaultdict
