@@ -12,7 +12,7 @@ from controlplane.terminal.tables import table
 from replay.audit import fleet_findings
 from replay.audit.audit_task import AuditOutcome, AuditTask
 from replay.audit.kinds import KINDS
-from replay.audit.thresholds import Thresholds, all_thresholds, thresholds
+from replay.audit.thresholds import all_thresholds
 from replay.cli.execution.cluster_jobs import (
     ClusterJob,
     JobOptions,
@@ -24,6 +24,7 @@ from replay.cli.execution.cluster_jobs import (
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
+from replay.cli.options.threshold_changes import changed_thresholds, threshold_option
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cli.output.fleet_findings import FleetFindings, print_fleet
 from replay.findings import Finding, Severity, called
@@ -76,13 +77,7 @@ def _list(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     default="info",
     help="Print only findings of at least this severity. [default: info]",
 )
-@click.option(
-    "--threshold",
-    "changes",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Change a threshold; see --list.",
-)
+@threshold_option("--list")
 @click.option(
     "--list",
     is_flag=True,
@@ -110,7 +105,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     All named clusters are compared, to find resources that they share by mistake. Exit code 0: the
     printed findings are at most informational; 1: some need action; 2: bad input.
     """
-    profile, limits = read_profile(release), _thresholds(changes)
+    profile, limits = read_profile(release), changed_thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     with interruption_named(inputs, options):
         requests = requests_by_cluster(inputs, trails)
@@ -127,11 +122,6 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     else:
         _print(fleet)
     ctx.exit(worst([cluster_results.code, fleet.code]))
-
-
-def _thresholds(changes: Sequence[str]) -> Thresholds:
-    pairs = (text.partition("=") for text in changes)
-    return thresholds({name.strip(): value.strip() for name, _, value in pairs})
 
 
 def _print(fleet: FleetFindings) -> None:

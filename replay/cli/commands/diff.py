@@ -12,7 +12,7 @@ from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
-from controlplane.terminal.exit_codes import REFUSED
+from controlplane.terminal.exit_codes import FOUND, REFUSED
 from controlplane.terminal.option_names import checked_moment, named_option
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
@@ -45,9 +45,6 @@ from replay.fleet.archive_source import EVERY
 from replay.fleet.table_queries import MomentRelease
 from replay.timeline.difference_rows import change_document, change_rows
 from replay.timeline.timeline_rows import CHANGES, write
-
-FOUND = 1
-"""Exit code: a difference was found."""
 
 
 class _SideNames(NamedTuple):
@@ -89,7 +86,7 @@ class _SideNames(NamedTuple):
     "begin",
     metavar="MOMENT",
     callback=checked_moment,
-    help="First moment: a record (config@57), a time, or a vector.",
+    help="First moment: a record (config@57), a time, or a vector. [default: the end]",
 )
 @click.option(
     "--to",

@@ -12,7 +12,7 @@ from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
-from controlplane.terminal.exit_codes import REFUSED
+from controlplane.terminal.exit_codes import FOUND, REFUSED
 from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
@@ -30,9 +30,6 @@ from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 from replay.doubts import DoubtKind
 from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
-
-FOUND = 1
-"""Exit code: the archive is intact, but has gaps."""
 
 SHOWN = 20
 """Flaws, gaps, unknown spans and removals that are printed per cluster; JSON has all."""

@@ -10,7 +10,6 @@ from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.shell_completion import complete_files
-from replay.audit.thresholds import thresholds
 from replay.cli.execution.watched_feed import (
     FeedPrinter,
     WatchOptions,
@@ -21,6 +20,7 @@ from replay.cli.execution.watched_feed import (
 from replay.cli.options.archives import ArchiveInput, archive_argument
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
+from replay.cli.options.threshold_changes import changed_thresholds, threshold_option
 from replay.cli.output.progress_bar import bar
 from replay.engine.executors import SerialExecutor
 from replay.engine.spark.location import anywhere
@@ -62,13 +62,7 @@ from replay.fleet.feed.feed_tables import FeedTables
     default="info",
     help="Print only findings of at least this severity. [default: info]",
 )
-@click.option(
-    "--threshold",
-    "changes",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Change a threshold; see `replay audit --list`.",
-)
+@threshold_option("`replay audit --list`")
 @engine_options
 @output_option(about="Print lines, or JSON lines.")
 def watch(  # noqa: PLR0913 - click passes every option by name
@@ -130,8 +124,7 @@ def _context(
     archive: ArchiveInput, profile: Profile, changes: Sequence[str], places: tuple[str, str]
 ) -> FeedContext:
     source = archive.source().anywhere
-    pairs = (text.partition("=") for text in changes)
-    limits = thresholds({name.strip(): value.strip() for name, _, value in pairs})
+    limits = changed_thresholds(changes)
     checkpoint, tables = map(anywhere, places)
     settings = source.settings
     return FeedContext(source, FeedTables(tables, settings), checkpoint, settings, profile, limits)

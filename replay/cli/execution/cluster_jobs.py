@@ -26,7 +26,7 @@ from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import count, safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
-from controlplane.terminal.exit_codes import INTERRUPTED
+from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
 from controlplane.terminal.output import note
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
@@ -39,9 +39,6 @@ from replay.doubts import Doubt
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 from replay.gaps import OffsetGap
-
-BAD_INPUT = 2
-"""Exit code: a cluster cannot be read."""
 
 T = TypeVar("T")
 
@@ -78,7 +75,7 @@ class ClusterJob(NamedTuple, Generic[T]):
     """Function that returns the task of a cluster, if `task` holds facts of other clusters."""
 
     def of_cluster(self, cluster: str) -> "ClusterJob[T]":
-        """Job that other processes get and that stored results depend on: of one cluster only."""
+        """Job of one cluster only: other processes get it, and stored results depend on it."""
         if self.task_of is None:
             return self
         return self._replace(task=self.task_of(cluster), task_of=None)
@@ -98,7 +95,7 @@ class ClusterResults(NamedTuple, Generic[T]):
     @property
     def code(self) -> int:
         """Exit code with respect to unreadable clusters."""
-        return BAD_INPUT if self.failed else 0
+        return REFUSED if self.failed else 0
 
     @property
     def document(self) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 from replay.findings import Finding, Severity
-
-FOUND = 1
-"""Exit code: findings that need action."""
 
 
 class FleetFindings(NamedTuple):
