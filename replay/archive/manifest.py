@@ -12,7 +12,7 @@ the hash of its predecessor. It also names a file with the replaced manifests
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -44,14 +44,17 @@ FORMATS = (FORMAT, MERGE_FORMAT, RETENTION_FORMAT, READINGS_FORMAT)
 _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
 
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Number of a manifest: all numbers fit into the columns of a segment."""
+
 
 class StoredFile(msgspec.Struct, frozen=True):
     """A file: its name within the archive, its size, its hash and its number of records."""
 
     file: str
-    bytes: int
+    bytes: Int64
     sha256: str
-    records: int
+    records: Int64
 
 
 class ReadRange(msgspec.Struct, frozen=True):
@@ -63,15 +66,15 @@ class ReadRange(msgspec.Struct, frozen=True):
     """
 
     topic: str
-    partition: int
-    start: int
-    end: int
+    partition: Int64
+    start: Int64
+    end: Int64
     partial: bool | None = None
     """True if the append ended before the end that the log had then: the next append continues.
 
     None: written by a version that did not record it.
     """
-    read_at_ms: int | None = None
+    read_at_ms: Int64 | None = None
     """Time of the last append that read the range, if a merge has taken the range over. None: the
     time of the manifest applies."""
 
@@ -80,19 +83,19 @@ class Segment(msgspec.Struct, frozen=True):
     """Records of one partition, at least one."""
 
     topic: str
-    partition: int
-    start: int
+    partition: Int64
+    start: Int64
     """Offset of the first record."""
-    end: int
+    end: Int64
     """Offset after the last record."""
-    first_ms: int
+    first_ms: Int64
     """Time of the first record that has one, in ms since 1970; -1 if none has."""
-    latest_ms: int
+    latest_ms: Int64
     """Greatest timestamp of the partition up to the segment's end.
 
     The order between records of different partitions depends on it (`core.order`).
     """
-    aborted: int
+    aborted: Int64
     """Number of records of aborted transactions."""
     stored: StoredFile
     winners: StoredFile | None = None
@@ -107,9 +110,9 @@ class Segment(msgspec.Struct, frozen=True):
 class SnapshotRows(msgspec.Struct, frozen=True):
     """Number of one partition's rows in a snapshot file; partitions follow each other."""
 
-    partition: int
-    rows: int
-    aborted: int
+    partition: Int64
+    rows: Int64
+    aborted: Int64
 
 
 class TopicRows(msgspec.Struct, frozen=True):
@@ -125,7 +128,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     day: str
     """The day at whose end the cut lies (ISO 8601, UTC)."""
-    ends: dict[str, list[int]]
+    ends: dict[str, list[Int64]]
     topics: tuple[TopicRows, ...]
     folded: StoredFile | None = None
     """Frozen states of the config and command topics, where a state may depend on every record."""
@@ -135,7 +138,7 @@ class StoredReadings(msgspec.Struct, frozen=True):
     """Readings up to a merge: how far each append has read each partition (`readings_file`)."""
 
     stored: StoredFile
-    all_read_ms: int
+    all_read_ms: Int64
     """Time of the last append that read every partition to its end, in ms since 1970; 0: none."""
 
 
@@ -151,15 +154,15 @@ class ExpiredRecords(msgspec.Struct, frozen=True):
     """Records of one partition that one retention has removed."""
 
     topic: str
-    partition: int
-    start: int
+    partition: Int64
+    start: Int64
     """Offset of the first removed record."""
-    end: int
+    end: Int64
     """The cut: every record from this offset on stays."""
-    records: int
-    aborted: int
+    records: Int64
+    aborted: Int64
     """Number of removed records of aborted transactions."""
-    bytes: int
+    bytes: Int64
     """Bytes of the removed keys and values."""
     content: str
     """SHA-256 of the removed records: over the `record_hash` of each segment's removed rows."""
@@ -168,9 +171,9 @@ class ExpiredRecords(msgspec.Struct, frozen=True):
 class Retention(msgspec.Struct, frozen=True):
     """Removal of the records that were superseded at a cut; part of the manifest of that merge."""
 
-    cut_ms: int
+    cut_ms: Int64
     """Time of the cut, in ms since 1970: every state from then on is unchanged."""
-    age_ms: int
+    age_ms: Int64
     """Age of the cut when the retention ran, as the operator gave it."""
     expired: tuple[ExpiredRecords, ...]
 
@@ -179,15 +182,15 @@ class RemovedRecords(msgspec.Struct, frozen=True):
     """All records of one partition that retention has removed so far."""
 
     topic: str
-    partition: int
-    start: int
+    partition: Int64
+    start: Int64
     """Offset of the first removed record."""
-    end: int
+    end: Int64
     """The latest cut; each record from this offset on is archived."""
-    records: int
-    cut_ms: int
+    records: Int64
+    cut_ms: Int64
     """Time of the latest cut, in ms since 1970."""
-    removed_at_ms: int
+    removed_at_ms: Int64
     """Time of the latest removal."""
     offsets: StoredFile
     """File with the ranges of removed offsets (`removed_offsets`)."""
@@ -197,18 +200,18 @@ class Manifest(msgspec.Struct, frozen=True):
     """Description of one append, or of the whole archive after a merge."""
 
     cluster: str
-    number: int
+    number: Int64
     previous: str
     """Hash of the previous manifest; empty in the first."""
     topics: Topics
     secrets: str
     """Policy for secrets: `kept`, `dropped`, or `encrypted` with the id of the key."""
-    written_at_ms: int
+    written_at_ms: Int64
     reaches: tuple[ReadRange, ...] = ()
     segments: tuple[Segment, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
-    format: int = FORMAT
-    base: int | UnsetType = UNSET
+    format: Int64 = FORMAT
+    base: Int64 | UnsetType = UNSET
     """Number of the last merge's manifest, at which reading begins; unset before the first."""
     merge: Merge | UnsetType = UNSET
     retention: Retention | UnsetType = UNSET

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from xml.etree import ElementInclude
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -117,9 +118,11 @@ def _in_file(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ET.ParseError) as error:
-        raise BadStoreSetting(
-            f"{path} cannot be read ({error}): correct it, or unset HADOOP_CONF_DIR"
-        ) from None
+        raise _unreadable(path, error) from None
+    try:
+        ElementInclude.include(root, base_url=str(path))  # often a file with the keys
+    except (OSError, SyntaxError) as error:
+        raise _unreadable(path, error) from None
     pairs = (
         (element.findtext("name"), element.findtext("value")) for element in root.iter("property")
     )
@@ -129,6 +132,10 @@ def _in_file(path: Path) -> dict[str, str]:
         for name, value in properties.items()
         if name.startswith(S3A)
     }
+
+
+def _unreadable(path: Path, error: Exception) -> BadStoreSetting:
+    return BadStoreSetting(f"{path} cannot be read ({error}): correct it, or unset HADOOP_CONF_DIR")
 
 
 _VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")

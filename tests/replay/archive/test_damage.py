@@ -160,6 +160,14 @@ def archived_twice(folder: Path) -> None:
     path.write_bytes(msgspec.json.encode(document))
 
 
+def impossible_offsets(folder: Path) -> None:
+    """Let the last manifest claim offsets that no partition of Kafka can have."""
+    path = manifest(folder, 2)
+    document = msgspec.json.decode(path.read_bytes())
+    document["reaches"][-1]["end"] = 2**64 - 1
+    path.write_bytes(msgspec.json.encode(document))
+
+
 def archived_in_a_gap(folder: Path) -> None:
     """Let the last manifest claim that its append read only the last config segment."""
     path = manifest(folder, 2)
@@ -191,6 +199,7 @@ SEEN_BY_BOTH: list[tuple[Damage, str]] = [
     (manifest_torn, "0000000002.json is no manifest"),
     (from_the_future, "has format 99"),
     (archived_twice, "are archived twice"),
+    (impossible_offsets, "0000000002.json is no manifest (Expected `int` <= 9223372036854775807"),
     (archived_in_a_gap, "holds offsets that no manifest says were read"),
     (names_a_file_elsewhere, "names a file elsewhere"),
 ]
