@@ -227,7 +227,7 @@ async def test_a_poll_that_fails_after_its_task_was_abandoned_reports_nothing() 
 
     Acknowledged records are committed when the stop begins, within the graceful time-out.
     """
-    runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=500)
+    runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=2_000)
     async with running(ScriptedSource, runtime=runtime) as worker:
         script.polls.append([row(1)])
         await begin(worker)
@@ -287,7 +287,7 @@ async def test_a_commit_that_takes_too_long_is_repeated() -> None:
 async def test_a_slow_copy_does_not_repeat_a_commit() -> None:
     """A slow copy to the worker's topic repeats no commit to the connector's own topic."""
     log, notices = FaultyLog(), RecordedNotices()
-    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=200)
+    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=2_000)
     async with running(ScriptedSource, log=log, notices=notices, runtime=runtime) as worker:
         await begin(worker, offsets_storage_topic="own")
         log.held.add(worker.plane.state.topics.offsets)
@@ -426,7 +426,7 @@ async def test_an_end_waits_for_records_in_flight() -> None:
 async def test_an_end_waits_no_longer_than_its_time_out() -> None:
     """Records without an acknowledgement within `offset.flush.timeout.ms` give no offset."""
     log = FaultyLog()
-    runtime = msgspec.structs.replace(RARELY, offset_flush_timeout_ms=20)
+    runtime = msgspec.structs.replace(RARELY, offset_flush_timeout_ms=300)
     async with running(ScriptedSource, log=log, runtime=runtime) as worker:
         await begin(worker)
         script.polls.append([row(1, part=2, topic="quick")])

@@ -67,7 +67,7 @@ async def test_an_incomplete_head_closes_the_connection(sent: bytes) -> None:
 
 async def test_the_next_head_has_the_same_time_limit() -> None:
     """On a used connection, the next head has the same time limit as the first."""
-    async with served(HttpLimits(head_patience_ms=300)) as address:
+    async with served(HttpLimits(head_patience_ms=1_000)) as address:
         reader, writer = await asyncio.open_connection(*address)
         for _ in range(2):
             writer.write(GET)
