@@ -298,9 +298,14 @@ async def test_a_deleted_topic_stays_deleted(broker: Broker, topic: str) -> None
         await _appended(log, topic)
         await client.delete_topics([topic])
         with pytest.raises(LogNotUsable, match="does not exist"):
-            while True:  # the brokers may not know of the deletion yet
-                await _appended(log, topic)
+            await _until_refused(log, topic)
         assert topic not in await client.list_topics()
+
+
+async def _until_refused(log: KafkaLog, topic: str) -> None:
+    """Append until the brokers know of the deletion."""
+    while True:
+        await _appended(log, topic)
 
 
 async def _appended(log: KafkaLog, topic: str) -> None:
