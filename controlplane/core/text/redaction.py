@@ -5,7 +5,7 @@ recognised by its place:
 
 - after such a key (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
 - as the `value` beside such a `name`: `{"name": "password", "value": "…"}`;
-- in the user part of a URL, and after a scheme of authorization such as `Bearer` or `Basic`;
+- in the user part of a URL, of Oracle's too, and after a scheme of authorization such as `Bearer`;
 - between the lines of a private key.
 
 A text is also searched without its escapes (`escaped_text`), which covers JSON in strings and
@@ -38,6 +38,8 @@ SECRET_KEYS = (
     r"(ssl|tls)[._-]key([._-]pem)?(?![\w.-])",
     r"auth\.user\.info",
     r"authorization",
+    r"(?<![a-z0-9])sig(nature)?(?![\w.-])",
+    r"(?<![a-z0-9])(set-)?cookie2?(?![\w.-])",
 )
 """Parts of config keys that mark a secret. Case is ignored, except for `Pass`, as in `dbPass`. A
 leak cannot be undone, so the list includes doubtful words."""
@@ -54,6 +56,22 @@ _CUT_URL = re.compile(
     re.IGNORECASE,
 )
 """Start of a password in a URL that is cut. Up to five digits, and the word `port`, are a port."""
+_RAW_USER_INFO = re.compile(
+    r"""(?P<name>(?<=://)[^/?#:@\[\s"']*:)"""
+    r"""(?P<value>(?!\d{1,5}(?!\w)|port\b)[^@\s"']{1,200}+(?:@[^@/?#\s"']++(?=@))*+)(?=@)""",
+    re.IGNORECASE,
+)
+"""Password in a URL that has a `/`, `?` or `#`, although a URL must encode them."""
+_ORACLE = re.compile(
+    r"""(?P<name>\bjdbc:oracle:\w+:[^/@:\s"']*/)(?P<value>"[^"]*+"|[^@\s"']++)(?=@)""",
+    re.IGNORECASE,
+)
+"""Password in a URL of Oracle's driver: `jdbc:oracle:thin:scott/tiger@//host/db`."""
+_COOKIE = re.compile(
+    r"""(?P<name>\b(?:set-)?cookie2?\\?["']?\s*+:\s*+(?!["']))(?P<value>[^\r\n"']++)""",
+    re.IGNORECASE,
+)
+"""`Cookie` or `Set-Cookie` header, with all its cookies."""
 _SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
 _AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
 """Credentials after the scheme of an `Authorization` header."""
@@ -158,7 +176,8 @@ _PROPERTY = re.compile(
 """A line of two words in a property file: `password …`."""
 _ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
 _SECRET_PATTERNS = (
-    *(_PRIVATE_KEY, _USER_INFO, _CUT_URL, _AUTHORIZED, _SIGNED, _NEGOTIATED, _HEADER),
+    *(_PRIVATE_KEY, _USER_INFO, _CUT_URL, _RAW_USER_INFO, _ORACLE, _COOKIE),
+    *(_AUTHORIZED, _SIGNED, _NEGOTIATED, _HEADER),
     *(_ASSIGNED, _ODD_KEY, _PAIR, _REVERSED_PAIR, _PROPERTY, _ENCRYPTED),
     *(_ELEMENT, _ATTRIBUTE, _REVERSED_ATTRIBUTE, _ELEMENT_PAIR),
 )
@@ -169,7 +188,7 @@ LOOKED_AT = 1 << 18
 
 _STEMS = (
     *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
-    *("negotiate", "ntlm", "://", "${encrypted:"),
+    *("negotiate", "ntlm", "://", "${encrypted:", "sig", "cookie", "jdbc:oracle:"),
 )
 """A text without any of these words, in upper or lower case, matches no pattern."""
 

@@ -48,6 +48,11 @@ SECRET = (
     "db.pass",
     "userPass",
     "passwd",
+    "signature",
+    "X-Amz-Signature",
+    "blob.sig",
+    "http.cookie",
+    "Set-Cookie",
 )
 PLAIN = (
     "name",
@@ -62,6 +67,9 @@ PLAIN = (
     "ssl.key.converter",
     "bypass.cache",
     "compass",
+    "signature.algorithm",
+    "design",
+    "cookies.enabled",
 )
 
 
@@ -162,6 +170,18 @@ def test_references_stay_visible(value: str, shown: str) -> None:
         ("jdbc:pg://me:s3cr", "jdbc:pg://me:[hidden]"),
         ("of jdbc:pg://me:s3cr… (cut)", "of jdbc:pg://me:[hidden]… (cut)"),
         ("to https://me:2s3cr...", "to https://me:[hidden]..."),
+        ("https://me:s3/cr#et@host", "https://me:[hidden]@host"),
+        ("https://me:s3?cr@et@host", "https://me:[hidden]@host"),
+        ("https://me:s3cret@host/a?b=c@d", "https://me:[hidden]@host/a?b=c@d"),
+        ("http://host:8083/@scope/a?b=c@d", "http://host:8083/@scope/a?b=c@d"),
+        ("jdbc:oracle:thin:scott/s3cret@//h/db", "jdbc:oracle:thin:scott/[hidden]@//h/db"),
+        ('jdbc:oracle:oci:me/"s3@cret"@db', "jdbc:oracle:oci:me/[hidden]@db"),
+        ("jdbc:oracle:thin:@//h:1521/db", "jdbc:oracle:thin:@//h:1521/db"),
+        ("https://h/a?sv=1&sig=s3cret%3D&se=2", "https://h/a?sv=1&sig=[hidden]&se=2"),
+        ("https://h/a?X-Amz-Signature=s3cret&a=b", "https://h/a?X-Amz-Signature=[hidden]&a=b"),
+        ("Cookie: a=s3; b=cret\nA: b", "Cookie: [hidden]\nA: b"),
+        ('{"set-cookie": "s3cret; Path=/"}', '{"set-cookie": [hidden]}'),
+        ("design=new, significant: 1", "design=new, significant: 1"),
         ("http://host:8083", "http://host:8083"),
         ("no answer of http://host:8083…", "no answer of http://host:8083…"),
         ("a URL is like http://host:port", "a URL is like http://host:port"),
@@ -286,6 +306,7 @@ def test_deep_values_are_looked_into() -> None:
 WORDS = (
     *("a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic ", "\\", "%25", "&amp;", "\0"),
     *("<token ", "<pwd>", 'name="token"', "token=[", "pwd\n", 'token={"a":', "\\u005c"),
+    *("://a:b/", "jdbc:oracle:thin:a/", "Cookie: ", "sig=", "@"),
     *("name=pwd,", "value=pwd,", '"pwd x":"y",', "Digest a=b,", "<name>pwd</name>"),
 )
 """Words that the test repeats until the text is long."""
