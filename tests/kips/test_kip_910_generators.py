@@ -192,6 +192,7 @@ async def test_a_pause_commits_without_the_hook(boundary: str | None) -> None:
         await worker.plane.execute(PauseConnector(NAME))
         await until(lambda: committed(worker) == {"a": 3})
         assert BurstSource.shown == []
+        BlockingSource.released.set()
 
 
 @BOUNDARIES

@@ -15,6 +15,7 @@ from controlplane.core.commands import CreateConnector, DeleteConnector, PutConf
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.providers import GROUP, Providers
 from tests.worker.worker_fixture import (
+    ABANDONING,
     QUICK,
     RecordedNotices,
     config_of,
@@ -152,8 +153,9 @@ async def test_a_timer_ends_with_its_reference(providers: Providers, end: str) -
 async def test_a_value_of_an_old_config_restarts_nothing(providers: Providers) -> None:
     """A provider's answer for a replaced config sets no effective timer."""
     notices = RecordedNotices()
+    runtime = msgspec.structs.replace(ABANDONING, reload_shortest_ms=5)
     async with running(
-        TokenSource, runtime=RUNTIME, providers=providers, notices=notices
+        TokenSource, runtime=runtime, providers=providers, notices=notices
     ) as worker:
         old = config_of(TokenSource, token="${leases:10:slow}") | {"tasks.max": "1"}
         await worker.plane.execute(CreateConnector("s", old))

@@ -11,6 +11,7 @@ from controlplane.plane import Settings
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.plugin_path import classes_in
 from tests.worker.worker_fixture import (
+    ABANDONING,
     QUICK,
     STRING,
     committed_offsets,
@@ -296,7 +297,7 @@ async def test_a_blocking_sink_leaves_its_group() -> None:
 
     In Kafka such a task stays a member, and the change is refused. Here it commits nothing more.
     """
-    async with running_classes(monitorable()) as worker:
+    async with running_classes(monitorable(), runtime=ABANDONING) as worker:
         await produce(worker.plane.log, "t", "one")
         config = {
             "connector.class": f"{INTEGRATION}.BlockingConnectorTest$BlockingSinkConnector",

@@ -29,6 +29,7 @@ from controlplane.worker.task_identity import TaskIdentity
 from tests.laws.delivery.simulated_clock import simulated
 from tests.worker.numbered_records import CollectingSink, CountingSource
 from tests.worker.worker_fixture import (
+    ABANDONING,
     QUICK,
     committed_offsets,
     config_of,
@@ -232,7 +233,7 @@ async def test_a_blocking_generator_delays_nothing() -> None:
     blocked.clear()
     try:
         async with asyncio.timeout(120):
-            async with running(BlockedSource) as worker:
+            async with running(BlockedSource, runtime=ABANDONING) as worker:
                 plane = worker.plane
                 await plane.execute(CreateConnector("c", config_of(BlockedSource, topic="t")))
                 await until_values(plane.log, "t", [b"1"])

@@ -19,6 +19,7 @@ from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
 from tests.worker.worker_fixture import (
+    ABANDONING,
     RecordedNotices,
     config_of,
     connector_status,
@@ -88,7 +89,7 @@ async def test_a_hanging_config_provider_delays_no_shutdown(deleted: bool) -> No
     called.clear()
     answered.clear()
     try:
-        async with ending_in_time(providers=HangingProviders({}, {})) as worker:
+        async with ending_in_time(runtime=ABANDONING, providers=HangingProviders({}, {})) as worker:
             config = config_of(RestingSource, password="${vault:password}")
             await worker.plane.execute(CreateConnector("c", config))
             await until(called.is_set)

@@ -30,6 +30,7 @@ from controlplane.plane import Refusal, Settings
 from tests.worker.faulty_log import FaultyLog
 from tests.worker.numbered_records import CountingSource, counted
 from tests.worker.worker_fixture import (
+    ABANDONING,
     QUICK,
     RecordedNotices,
     config_of,
@@ -433,7 +434,7 @@ class Hanging(Source):
 async def test_a_hanging_task_is_abandoned() -> None:
     """A stop returns; the hanging task is abandoned, and a notice names it; others run on."""
     notices = RecordedNotices()
-    async with running(Hanging, CountingSource, notices=notices) as worker:
+    async with running(Hanging, CountingSource, runtime=ABANDONING, notices=notices) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("h", config_of(Hanging, topic="h")))
         await until_state(worker, "h", "RUNNING", "RUNNING")

@@ -426,7 +426,9 @@ async def test_an_end_waits_for_records_in_flight() -> None:
 async def test_an_end_waits_no_longer_than_its_time_out() -> None:
     """Records without an acknowledgement within `offset.flush.timeout.ms` give no offset."""
     log = FaultyLog()
-    runtime = msgspec.structs.replace(RARELY, offset_flush_timeout_ms=300)
+    runtime = msgspec.structs.replace(
+        RARELY, offset_flush_timeout_ms=300, task_shutdown_graceful_timeout_ms=1_000
+    )
     async with running(ScriptedSource, log=log, runtime=runtime) as worker:
         await begin(worker)
         script.polls.append([row(1, part=2, topic="quick")])

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.controller.log_groups import LogGroups
@@ -28,13 +29,18 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 QUICK = RuntimeSettings(
     offset_flush_interval_ms=20,
     offset_flush_timeout_ms=2_000,
-    task_shutdown_graceful_timeout_ms=1_000,
-    connector_stop_timeout_ms=1_000,
+    task_shutdown_graceful_timeout_ms=30_000,
+    connector_stop_timeout_ms=30_000,
     publish_retry_first_ms=10,
     key_converter=STRING,
     value_converter=STRING,
 )
-"""Runtime settings with short intervals, for tests."""
+"""Runtime settings with short intervals. A busy machine reaches no limit of a stop."""
+
+ABANDONING = msgspec.structs.replace(
+    QUICK, task_shutdown_graceful_timeout_ms=500, connector_stop_timeout_ms=500
+)
+"""Runtime settings with which code that hangs is abandoned soon."""
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from tests.rest.probes.raw_requests import call
 from tests.rest.probes.rows import RELEASE, ProbeRow
 from tests.rest.probes.runtime import KEY
 from tests.worker.recorded_connectors import recorded_classes
-from tests.worker.worker_fixture import QUICK
+from tests.worker.worker_fixture import ABANDONING
 
 POLL_S = 0.02
 
@@ -59,7 +59,7 @@ async def test_the_answers_are_those_of_the_recorded_worker(tmp_path: Path) -> N
     lines = tmp_path / "orders.txt"
     file = OffsetFile(tmp_path / "connect.offsets")
     log = await StandaloneLog.open(Topics(), MemoryLog(), file, file.load())
-    environment = RuntimeEnvironment(recorded_classes(tmp_path), QUICK)
+    environment = RuntimeEnvironment(recorded_classes(tmp_path), ABANDONING)
     around = Surroundings(plugins=probe_plugins(harvested=False))
     settings = Settings(profile=RELEASE)
     excepted = {row for numbers in EXCEPTIONS.values() for row in numbers}

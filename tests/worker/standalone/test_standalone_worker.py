@@ -26,7 +26,14 @@ from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
 from tests.worker.numbered_records import CountingSource
 from tests.worker.standalone.standalone_fixture import standalone
-from tests.worker.worker_fixture import QUICK, config_of, offsets, task_states, until, until_state
+from tests.worker.worker_fixture import (
+    ABANDONING,
+    config_of,
+    offsets,
+    task_states,
+    until,
+    until_state,
+)
 
 released = Event()
 """Set by a test to let slow connectors start."""
@@ -186,9 +193,9 @@ async def test_a_timed_out_start_is_awaited_by_the_repetition(tmp_path: Path) ->
 @pytest.mark.slow
 async def test_the_answer_waits_for_a_slow_start(tmp_path: Path) -> None:
     """The answer waits beyond the time limit of a stop; it has the started connector's tasks."""
-    async with standalone(tmp_path, FaultySource) as worker:
+    async with standalone(tmp_path, FaultySource, runtime=ABANDONING) as worker:
         answer = asyncio.create_task(answered_tasks(worker, create(fail="slowly")))
-        limit_s = QUICK.connector_stop_timeout_ms / 1_000
+        limit_s = ABANDONING.connector_stop_timeout_ms / 1_000
         await asyncio.wait([answer], timeout=2 * limit_s)
         assert not answer.done()
         released.set()
@@ -197,7 +204,7 @@ async def test_the_answer_waits_for_a_slow_start(tmp_path: Path) -> None:
 
 async def test_a_connector_without_task_configs_is_answered(tmp_path: Path) -> None:
     """The worker answers after a limited wait; Kafka's answers 500 after 90 seconds."""
-    async with standalone(tmp_path, FaultySource) as worker:
+    async with standalone(tmp_path, FaultySource, runtime=ABANDONING) as worker:
         assert await answered_tasks(worker, create(fail="tasks")) == 0
         await until_state(worker, "c", "RUNNING")
 
