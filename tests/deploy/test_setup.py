@@ -31,12 +31,13 @@ def test_setting_up_shows_progress(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     begun, *shown, last = done.stdout.splitlines()
     assert begun.startswith("Setting up ")
-    assert [line.split(" of ")[0].split(" (")[0].strip() for line in shown] == [
-        *("20", "40", "Installing them"),
-        "45",
-        "Installing controlplane and replay ...",
-    ]
-    assert shown[-2].endswith(" installed")
+    steps = [line.split(" of ")[0].split(" (")[0].strip() for line in shown]
+    assert steps[:3] == ["20", "40", "Installing them"]
+    assert steps[-1] == "Installing controlplane and replay ..."
+    installed = [int(count) for count in steps[3:-1]]  # several on a busy machine
+    assert installed == sorted(installed)
+    assert installed[-1] == 45
+    assert all(line.endswith(" installed") for line in shown[3:-1])
     assert last == (
         f'To have controlplane and replay on your PATH: export PATH="{tmp_path / "bin"}:$PATH"'
     )
