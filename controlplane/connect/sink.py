@@ -67,7 +67,10 @@ class SinkTaskContext(Protocol):
         ...
 
     def pause(self, *partitions: KafkaPartition) -> None:
-        """Deliver no records of these partitions until they are resumed."""
+        """Deliver no records of these partitions until they are resumed, or another task gets them.
+
+        A rebalance that assigns them to the same task again does not resume them.
+        """
         ...
 
     def resume(self, *partitions: KafkaPartition) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext
 from controlplane.connect.sink import KafkaPartition
-from controlplane.core.commands import CreateConnector
+from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.core.state import Topics
 from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
@@ -21,6 +21,7 @@ from tests.kafka.real_kafka import Broker
 from tests.kafka.test_worker_sinks import until_committed
 from tests.kafka.worker_service import until as until_true
 from tests.patience import PATIENCE_S
+from tests.worker.test_sink_pauses import pauses_and_resumes
 from tests.worker.test_sink_task import RARELY, ScriptedSink, raising, sinks
 from tests.worker.worker_fixture import (
     RecordedNotices,
@@ -223,3 +224,48 @@ async def test_a_sink_seeks(broker: Broker, own_topics: Topics, new_topic: NewTo
         await worker.plane.execute(CreateConnector("seeking", config))
         await until(lambda: SeekingSink.taken == ["1", "2", "0", "1", "2"])
         await until_committed(worker, f"group-{topic}", 3)
+
+
+def pausing(topic: str, group: str) -> dict[str, str]:
+    """Config of a scripted sink in a group whose members learn of rebalances early."""
+    return slow(topic, **{"group.id": group}) | config_of(ScriptedSink)
+
+
+async def test_partitions_stay_paused_over_a_rebalance(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic
+) -> None:
+    """A sink keeps its pause of a partition that a rebalance revokes and assigns to it again.
+
+    Kafka: `context.pausedPartitions().retainAll(consumer.assignment())`.
+    """
+    topic, other = [await new_topic(count, cleanup__policy="delete") for count in (2, 1)]
+    sinks.acts["s.put"] = pauses_and_resumes((topic, 0))
+    async with worker_on(broker, own_topics, ScriptedSink) as worker:
+        await worker.plane.execute(CreateConnector("s", pausing(topic, f"group-{topic}")))
+        await produce(broker, topic, "pause")
+        await until(lambda: sinks.of("s", "put") == [["pause"]])
+        await worker.plane.execute(CreateConnector("z", pausing(other, f"group-{topic}")))
+        await until(lambda: sinks.of("z", "open"))
+        await until(lambda: sinks.of("s", "open") == [[(topic, 0), (topic, 1)]] * 2)
+        await produce(broker, topic, "paused", "resume", partitions=2)
+        await until(lambda: len(sinks.records) == 3)
+    assert sinks.of("s", "put") == [["pause"], ["resume"], ["paused"]]
+
+
+async def test_a_pause_ends_when_another_member_gets_the_partition(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic
+) -> None:
+    """The sink reads the partition once it gets it back, as in Kafka."""
+    topic = await new_topic(1, cleanup__policy="delete")
+    sinks.acts["s.put"] = pauses_and_resumes((topic, 0))
+    async with worker_on(broker, own_topics, ScriptedSink) as worker:
+        await worker.plane.execute(CreateConnector("s", pausing(topic, f"group-{topic}")))
+        await produce(broker, topic, "pause")
+        await until(lambda: sinks.of("s", "put") == [["pause"]])
+        await worker.plane.execute(CreateConnector("a", pausing(topic, f"group-{topic}")))
+        await until(lambda: sinks.of("a", "open"))  # members share a topic by the order of names
+        await produce(broker, topic, "other")
+        await until(lambda: sinks.of("a", "put") == [["other"]])
+        await worker.plane.execute(StopConnector("a"))
+        await produce(broker, topic, "again")
+        await until(lambda: sinks.of("s", "put") == [["pause"], ["again"]])

@@ -249,7 +249,10 @@ class RebalanceCallbacks(Protocol):
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open these partitions; the consumer is at their committed offsets."""
+        """Open these partitions; the consumer is at their committed offsets.
+
+        A rebalance ends with this call, even without new partitions, unless the next one has begun.
+        """
         ...
 
 

@@ -219,10 +219,9 @@ class LogConsumer:
             for partition in lost:
                 del self._positions[partition]
             self._paused -= {*lost}
-        if gained:
+        if lost or gained:
             self._positions |= positions
             await self._rebalancing.assigned(gained)  # the callback may call `position` and `seek`
-        if lost or gained:
             await self._read_anew()
 
     def _selects(self, topic: str) -> bool:

@@ -76,6 +76,11 @@ class SinkContext(TaskServices):
         self._rewind_places: dict[KafkaPartition, str] = {}
         """Caller of the last `rewind` of each partition: file and line."""
         self._paused: set[KafkaPartition] = set()
+        """Partitions that the task has paused.
+
+        A rebalance on brokers revokes all partitions, and assigns some of them again: these stay
+        paused. Kafka: `WorkerSinkTaskContext.pausedPartitions`.
+        """
         self._retry_s: float | None = None
         self._commit_requested = False
 
@@ -111,7 +116,7 @@ class SinkContext(TaskServices):
         self._retry_s = plain_seconds
 
     def pause(self, *partitions: KafkaPartition) -> None:
-        """Deliver no records of these partitions until they are resumed.
+        """Deliver no records of these partitions until they are resumed, or another task gets them.
 
         Raises:
             ConnectError: a partition is not assigned to this task.
@@ -149,15 +154,19 @@ class SinkContext(TaskServices):
 
     # --- the runtime's side -------------------------------------------------------------------
 
+    def revoked(self, left: frozenset[KafkaPartition]) -> None:
+        """Set the partitions that are left; the others may be assigned again."""
+        self._assignment = left
+
     def assigned(self, partitions: frozenset[KafkaPartition]) -> None:
-        """Set the partitions of the task."""
+        """Set the partitions after a rebalance, and forget pauses of all others."""
         self._assignment = partitions
         self._paused &= partitions
 
     @property
     def paused(self) -> frozenset[KafkaPartition]:
-        """Partitions that the task has paused."""
-        return frozenset(self._paused)
+        """Assigned partitions that the task has paused."""
+        return self._assignment & self._paused
 
     def take_rewinds(self) -> dict[KafkaPartition, int]:
         """Return the requested offsets, and forget them."""

@@ -426,7 +426,10 @@ class SinkTaskRun:
     # --- assignment -------------------------------------------------------------------------------
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open new partitions. A rewind or a pause by `open` precedes all records, as in Kafka."""
+        """Open the new partitions, if any. Partitions that the task has paused stay paused.
+
+        A rewind or a pause by `open` precedes all records, as in Kafka.
+        """
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
         self._committed |= positions
@@ -434,8 +437,9 @@ class SinkTaskRun:
         self._loaded.driver.context.assigned(self._consumer.assignment)
         self._loaded.metrics.partitions = len(self._consumer.assignment)
         self._measure_positions()
-        await self._loaded.driver.open(partitions)
-        await self._rewind(self._loaded.driver.context.take_rewinds())
+        if partitions:
+            await self._loaded.driver.open(partitions)
+            await self._rewind(self._loaded.driver.context.take_rewinds())
         await self._consumer.pause(self._loaded.driver.context.paused)
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -451,7 +455,7 @@ class SinkTaskRun:
 
     def _unassign(self, partitions: Sequence[TopicPartition]) -> None:
         left = self._consumer.assignment - {*partitions}
-        self._loaded.driver.context.assigned(left)
+        self._loaded.driver.context.revoked(left)
         self._loaded.metrics.partitions = len(left)
 
     async def _close(self, partitions: Sequence[TopicPartition]) -> None:

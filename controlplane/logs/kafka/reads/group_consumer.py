@@ -63,7 +63,7 @@ class PartitionListener(Protocol):
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open partitions that the group assigns to this consumer."""
+        """Open partitions that the group assigns to this consumer; empty if it gets none."""
         ...
 
 
@@ -405,8 +405,7 @@ class GroupConsumer:
         self._positions |= positions
         if not self._attending:
             self._consumer.resume(*self._places({*positions} - self._paused))
-        if positions:
-            await self._listener.assigned(partitions)
+        await self._listener.assigned(partitions)
 
     async def _first_position(self, partition: TopicPartition) -> int:
         """Return the committed offset, or else the one that `auto.offset.reset` selects.
