@@ -18,7 +18,7 @@ def committable(records: SubmittedRecords) -> dict[int, Any]:
     """Committable offsets by the number of the partition."""
     return {
         int(str(partition["partition"])): None if offset is None else offset["at"]
-        for partition, offset in records.committable().offsets.values()
+        for partition, offset in records.committable().values()
     }
 
 
@@ -114,9 +114,9 @@ def test_nothing_is_in_flight_after_the_last_acknowledgement() -> None:
     first, second = submit(records, PARTITION_1, 1), submit(records, PARTITION_2, 1)
     first.ack()
     first.ack()
-    assert records.committable().in_flight == 1
+    assert records.in_flight == 1
     second.ack()
-    assert records.committable().in_flight == 0
+    assert records.in_flight == 0
 
 
 def test_removed_records_are_not_in_flight() -> None:

@@ -7,7 +7,7 @@ a record; they may be committed once all earlier records are acknowledged.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from controlplane.connect.records import OffsetFields, OffsetPair, PartitionFields
 from controlplane.core.codec.offsets import frozen
@@ -43,17 +43,6 @@ class SubmittedRecord:
         self._records.take_acked(self.identity)
 
 
-class CommittableOffsets(NamedTuple):
-    """Offsets that may be committed, and how far the task's records are acknowledged."""
-
-    offsets: Mapping[SourcePartitionId, OffsetPair]
-    """Latest committable offset of each partition."""
-    acked: int
-    """Records that left their queues since the previous call of `committable`."""
-    in_flight: int
-    """Records that are still in a queue."""
-
-
 class SubmittedRecords:
     """Records of one task in flight.
 
@@ -70,8 +59,6 @@ class SubmittedRecords:
         self._number = 0
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
         """Latest committable offset of each partition since the previous call of `committable`."""
-        self._acked = 0
-        """Records that left their queues since the previous call of `committable`."""
         self._latest: dict[SourcePartitionId, int] = {}
         """Number of the latest committable record or mark by partition, while a mark waits."""
 
@@ -139,7 +126,6 @@ class SubmittedRecords:
         """Take the acknowledged records from the head of a queue; keep the last offset."""
         record = first = self._heads.get(identity)
         while record is not None and record.acked:
-            self._acked += 1
             self._in_flight -= 1
             if record.partition is not None:
                 self._offsets[identity] = record.partition, record.offset
@@ -155,8 +141,8 @@ class SubmittedRecords:
         else:
             self._heads[identity] = record
 
-    def committable(self) -> CommittableOffsets:
-        """Return the offsets that became committable since the previous call."""
+    def committable(self) -> Mapping[SourcePartitionId, OffsetPair]:
+        """Return the offsets that became committable since the previous call, by partition."""
         # A mark and the records of a partition compete by their numbers: the later offset wins.
         for number, offsets in self._passed_marks():
             for partition, offset in offsets:
@@ -166,8 +152,7 @@ class SubmittedRecords:
                     self._offsets[identity] = partition, offset
         if not self._marks:  # a later mark has a greater number than all of these
             self._latest.clear()
-        committable = CommittableOffsets(self._offsets, self._acked, self._in_flight)
-        self._offsets, self._acked = {}, 0
+        committable, self._offsets = self._offsets, {}
         return committable
 
     def _passed_marks(self) -> Iterable[tuple[int, tuple[OffsetPair, ...]]]:

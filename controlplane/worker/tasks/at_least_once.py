@@ -329,7 +329,7 @@ class AtLeastOnce:
     def _merge(self) -> None:
         """Take over the offsets of acknowledged records."""
         committable = self._unseen if self._calls_hook else self._committable
-        committable |= self._submitted.committable().offsets
+        committable |= self._submitted.committable()
 
     def _commit_unseen(self) -> None:
         """Add the offsets that the hook has not seen to the next commit."""
