@@ -132,13 +132,20 @@ def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:
 def _in_directory(folder: Path) -> Mapping[str, type[Any]]:
     """Return the classes of all modules in a directory; a class is called `module.Class`.
 
+    An empty `__init__.py` is no module of its own: several directories may have one.
+
     Raises:
         Unloadable: a module cannot be loaded, or has the name of another one.
     """
     classes: dict[str, type[Any]] = {}
     for path in sorted(folder.glob("*.py")):
-        classes |= _defined_in(_loaded(path))
+        if not _is_empty_init(path):
+            classes |= _defined_in(_loaded(path))
     return classes
+
+
+def _is_empty_init(path: Path) -> bool:
+    return path.name == "__init__.py" and path.is_file() and path.stat().st_size == 0
 
 
 def _loaded(path: Path) -> ModuleType:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from textwrap import dedent
 
@@ -283,6 +284,21 @@ def test_a_module_of_another_name_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("")
     with pytest.raises(Unloadable, match="already loaded: rename it"):
         classes_in([str(tmp_path)])
+
+
+@pytest.mark.parametrize(("text", "is_refused"), [("", False), ("COMMON = 1\n", True)])
+def test_several_directories_have_an_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_refused: bool
+) -> None:
+    """An empty `__init__.py` is no module; another one needs a name of its own."""
+    monkeypatch.delitem(sys.modules, "__init__", raising=False)
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "__init__.py").write_text(text)
+    with pytest.raises(Unloadable, match="rename it") if is_refused else nullcontext():
+        classes_in(map(str, folders))
+    sys.modules.pop("__init__", None)
 
 
 def test_a_failing_entry_point_is_named(modules: Path, traces: Path) -> None:
