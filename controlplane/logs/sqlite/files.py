@@ -52,9 +52,8 @@ def examine(path: Path) -> None:
         message = f"{path} is a SQLite file of another program, or a damaged log"
         raise LogNotUsable(f"{message}: name another file, or restore a backup")
     check_version(path, version)
-    wal = wal_of(path)
     size = _PAGE_BYTES_MAX if page_bytes == 1 else page_bytes
-    if length < size * pages and not (wal.exists() and wal.stat().st_size):
+    if length < size * pages and not _has_wal(path):
         message = f"The log {path} is cut off: it has {length} bytes of {size * pages}"
         raise LogCorrupt(f"{message}; restore it from a backup")
 
@@ -214,6 +213,13 @@ def wal_of(path: Path) -> Path:
     return real.with_name(real.name + "-wal")
 
 
+def _has_wal(path: Path) -> bool:
+    """True if the write-ahead log has bytes. Another process may remove the file at any time."""
+    with suppress(OSError):
+        return wal_of(path).stat().st_size > 0
+    return False
+
+
 def is_frozen(path: Path) -> bool:
     """Return True if the log has no companions and this process cannot create them."""
     wal = wal_of(path)
@@ -227,9 +233,8 @@ def remove_companions(path: Path) -> None:
     SQLite removes them itself, under its own locks, when the last writable connection closes. So
     this function opens such a connection and closes it.
     """
-    with suppress(OSError):
-        if wal_of(path).stat().st_size:
-            return
+    if _has_wal(path):
+        return
     # Without write access, or while another process holds a lock, the companions stay: no harm.
     with suppress(sqlite3.Error):
         address = f"{path.absolute().as_uri()}?mode=rw"
