@@ -82,6 +82,16 @@ def test_a_parse_error_offers_another_edit(stopped: ClusterCalls) -> None:
     assert "edit them again? [y/N]" in result.err
 
 
+def test_yes_turns_a_parse_error_into_bad_input(stopped: ClusterCalls) -> None:
+    """With --yes nobody can edit the text again: the command asks nothing, and changes nothing."""
+    editor = stopped.editor("{", "")
+    result = stopped.ask("offsets", "edit", "orders", "--yes", editor=editor)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Error: these are no offsets: it cannot be parsed")
+    assert "edit them again?" not in result.err
+    assert position(stopped) == 5
+
+
 @pytest.mark.parametrize(
     ("editor", "says"),
     [("false", "false: Editing failed"), ("./no-editor", "./no-editor: Editing failed: [Errno 2]")],

@@ -323,7 +323,7 @@ async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> 
     before = await present_offsets(api, name)
     if not stop:
         await _check_stopped(api, name, before)
-    edited = await _edited(before)
+    edited = await _edited(before, asks=not yes)
     altered = alteration(before, edited)
     if not altered:
         say(f"{name}: unchanged")
@@ -351,11 +351,13 @@ async def _check_stopped(api: Api, name: str, before: list[OffsetEntry]) -> None
         raise Declined(_to_be_stopped(name, connector_summary.state, _ADD_STOP))
 
 
-async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
-    """Let the user edit offsets; the editor opens again while the text is no list of offsets.
+async def _edited(before: list[OffsetEntry], *, asks: bool) -> list[OffsetEntry]:
+    """Let the user edit offsets.
+
+    With `asks`, the editor may open again if the text is no list of offsets.
 
     Raises:
-        InputRefused: the editor failed.
+        InputRefused: the editor failed; without `asks`, also if the text is no list of offsets.
     """
     document = {"offsets": before}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -378,7 +380,10 @@ async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
         try:
             return offsets_in(document_in(text))
         except ValueError as error:
-            note(f"these are no offsets: {error}")
+            fault = f"these are no offsets: {error}"
+            if not asks:
+                raise InputRefused(fault) from None
+            note(fault)
             confirm("edit them again?", yes=False)
 
 
