@@ -126,6 +126,7 @@ def test_refusals_have_the_clusters_message(
         ("pause", "-e", "("),
         ("patch", "x"),
         ("patch", "x", "-s", "a"),
+        ("patch", "x", "-s", "a=1", "-r", "a"),
         ("restart", "task", "orders"),
         ("restart", "task", "orders/2147483648"),
         ("restart", "task", "orders/" + "9" * 5_000),

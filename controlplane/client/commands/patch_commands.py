@@ -81,7 +81,11 @@ def _patch(put: tuple[str, ...], remove: tuple[str, ...]) -> Patch:
             raise click.UsageError(f"--set: {quoted(key)} is no setting: write it like tasks.max=2")
     if not put and not remove:
         raise click.UsageError("nothing to change: give --set KEY=VALUE or --remove KEY")
-    return {key: value for key, _, value in pairs} | dict.fromkeys(remove)
+    values = {key: value for key, _, value in pairs}
+    for key in remove:
+        if key in values:
+            raise click.UsageError(f"--set and --remove both name {quoted(key)}: leave out one")
+    return values | dict.fromkeys(remove)
 
 
 async def _patched(api: Api, name: str, patch: Patch, *, dry_run: bool) -> ConnectorResult:
