@@ -10,8 +10,10 @@ from controlplane.core.configdef.value_parser import InvalidValue, parse
 REQUIRED: Final = object()
 """Marks a key without a default: every config must set the key."""
 
-_RANGE = re.compile(r"\[-?\d+(?:\.\d+)?(?:E-?\d+)?,\.\.\.")
-_TEXTS = re.compile(r"(?:\(case insensitive\) |distinct values of )?\[(.*?)\]")
+_NUMBER = r"(-?\d+(?:\.\d+)?(?:E-?\d+)?)"
+_RANGE = re.compile(rf"\[{_NUMBER},\.\.\.(?:,{_NUMBER})?")
+_ANY_CASE = "(case insensitive) "
+_TEXTS = re.compile(rf"(?:{re.escape(_ANY_CASE)}|distinct values of )?\[(.*?)\]")
 _NUMBERS = ("INT", "SHORT", "LONG", "DOUBLE")
 _LISTED = ("STRING", "LIST")
 """Types whose valid values can be a list of texts."""
@@ -74,12 +76,15 @@ def _check_words(definition: ConfigKey, words: str) -> None:
     """Check that words for valid values fit the type of the key.
 
     Raises:
-        ValueError: no value of this type could be valid, or a comma lacks its space.
+        ValueError: no value could be valid, a comma lacks its space, or a text has lower case.
     """
     is_number, texts, fault = definition.type in _NUMBERS, _TEXTS.match(words), None
     only_type = _only_type(words)
-    if _RANGE.match(words):
-        fault = None if is_number else "is a range of numbers"
+    if limits := _RANGE.match(words):
+        if not is_number:
+            fault = "is a range of numbers"
+        elif limits[2] is not None and float(limits[1]) > float(limits[2]):
+            fault = "is an empty range: write the lower number first"
     elif texts is not None and is_number:
         fault = "lists texts: write a range, for example '[1,...]' or '[1,...,9]'"
     elif texts is not None and definition.type not in _LISTED:
@@ -88,6 +93,8 @@ def _check_words(definition: ConfigKey, words: str) -> None:
         fault = f"fits a {only_type} only"
     elif texts is not None and "," in texts[1].replace(", ", ""):
         fault = "lacks a space after a comma: write for example '[none, all]'"
+    elif texts is not None and words.startswith(_ANY_CASE) and texts[1] != texts[1].upper():
+        fault = "has lower case, which no value can match: write upper case"
     if fault is not None:
         raise ValueError(
             f"key {definition.name!r} has the type {definition.type}, but valid={words!r} {fault}"

@@ -90,6 +90,20 @@ def test_a_default_in_the_place_of_the_type_is_explained() -> None:
             ),
         ),
         (
+            {"type": "INT", "valid": "[9,...,1]"},
+            (
+                "key 'n' has the type INT, but valid='[9,...,1]' is an empty range: write the "
+                "lower number first"
+            ),
+        ),
+        (
+            {"valid": "(case insensitive) [none, ALL]"},
+            (
+                "key 'n' has the type STRING, but valid='(case insensitive) [none, ALL]' has lower "
+                "case, which no value can match: write upper case"
+            ),
+        ),
+        (
             {"type": "INT", "default": "ten"},
             (
                 "The default of key 'n': Invalid value ten for configuration n: Not a number of "
