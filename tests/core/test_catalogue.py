@@ -152,6 +152,10 @@ def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -
             "k: 'odd' does not describe valid values",
         ),
         (
+            b'[{"class": "a.Jdbc", "type": "Source"}]',
+            "a.Jdbc: the type 'Source' is unknown: use one of source, sink, transformation, ",
+        ),
+        (
             b'[{"class": "a", "alter_offsets": "perhaps"}]',
             "'perhaps' does not say what the hook does",
         ),

@@ -44,6 +44,23 @@ UNDEFINED_VERSION = "undefined"
 """Version that a worker shows of a plugin without one."""
 
 UNKNOWN_TYPE = "unknown"
+_TYPES = (
+    "source",
+    "sink",
+    "transformation",
+    "predicate",
+    "converter",
+    "header_converter",
+)
+"""Types of the plugins that configs name."""
+_OTHER_TYPES = (
+    "connector",
+    "configprovider",
+    "rest_extension",
+    "connector_client_config_override_policy",
+    UNKNOWN_TYPE,
+)
+"""Further types of Kafka's `PluginType`, and `connector` for a source or sink."""
 
 _OptionalText = str | msgspec.UnsetType | None
 
@@ -165,7 +182,7 @@ class WrittenCatalogue(msgspec.Struct, frozen=True):
         """The plugins, completed from Kafka's own.
 
         Raises:
-            CatalogueError: a plugin has an unknown hook, or a key has unknown valid values.
+            CatalogueError: a plugin has an unknown type or hook, or a key has unknown valid values.
         """
         try:
             return tuple(
@@ -266,12 +283,22 @@ def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]
 
 
 def _plugins_of_entry(written: _WrittenPlugin, own: Sequence[Plugin]) -> Iterable[Plugin]:
-    """The plugins of an entry; several if Kafka's own class is a plugin of several kinds."""
+    """The plugins of an entry; several if Kafka's own class is a plugin of several kinds.
+
+    Raises:
+        CatalogueError: the type of the plugin is unknown.
+    """
     fields = written.fields()
     of_class = [plugin for plugin in own if plugin.class_name == written.class_name]
     of_type = [plugin for plugin in of_class if plugin.type == fields.get("type", plugin.type)]
     if not of_class:
-        yield Plugin(**fields)
+        plugin = Plugin(**fields)
+        if plugin.type not in _TYPES + _OTHER_TYPES:
+            raise CatalogueError(
+                f"{plugin.class_name}: the type {plugin.type!r} is unknown: use one of "
+                f"{', '.join(_TYPES)}"
+            )
+        yield plugin
     for plugin in of_type or of_class:
         yield msgspec.structs.replace(plugin, **fields)
 
