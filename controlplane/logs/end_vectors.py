@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from controlplane.core.moments import UnknownMoment, check_offset
 from controlplane.core.order import Ends
+from controlplane.core.text.safe_text import count
 
 
 class FittedEnds(NamedTuple):
@@ -60,7 +61,8 @@ def _check(topic: str, offsets: Sequence[int], partitions: int) -> None:
         check_offset(at)
     if any(offsets[partitions:]):
         raise UnknownMoment(
-            f"the vector has {len(offsets)} ends of {topic}, which has {partitions} partitions: "
+            f"the vector has {len(offsets)} ends of {topic}, which has "
+            f"{count(partitions, 'partition')}: "
             "give one end per partition"
         )
 

@@ -43,7 +43,7 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
         ("Config@57", "unknown topic 'Config', use config, offsets, status, commands or a topic"),
         ("{}", "the vector lacks connect-configs"),
         ('{"connect-status":[5,0,0]}', "the vector lacks connect-configs"),
-        ('{"connect-configs":[5,7]}', "the vector has 2 ends of connect-configs, which has 1"),
+        ('{"connect-configs":[5,7]}', "has 2 ends of connect-configs, which has 1 partition: give"),
         ('{"connect-configs":[99999999999999999999999]}', "99999 is too great: offsets end at"),
         (f'{{"connect-configs":[{FLOOD[:4000]}]}}', "999… is too great"),
     ],

@@ -188,8 +188,8 @@ CONFIG_EDGES = (
     ),
     Edge(
         10,
-        "A commit of 0 tasks raises the generation only if `deferredTaskUpdates` has the "
-        "connector, even with an empty map.",
+        "A commit of 0 tasks raises the generation only if `deferredTaskUpdates` has an entry for "
+        "the connector, even an empty one.",
         (
             Probe(
                 "commit 0",

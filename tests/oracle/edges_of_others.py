@@ -195,9 +195,8 @@ OTHER_EDGES = (
     Edge(
         30,
         "`putSafe` of 0.10.0 refuses to write if nothing is cached.",
-        note="This is a rule of the writer, `canWrite` and later `canWriteSafely`; reading does "
-        "not show it. Releases from 0.10.1.0 on allow the write; this list omits 0.10.1 and "
-        "0.10.2.",
+        note="The writer has this rule (`canWrite`, later `canWriteSafely`), so no record shows "
+        "it. Releases from 0.10.1.0 on allow the write; this list omits 0.10.1 and 0.10.2.",
         questions=SAFELY,
     ),
     Edge(

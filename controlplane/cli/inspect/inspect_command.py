@@ -158,7 +158,8 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
     "--connector",
     metavar="NAME",
     callback=not_empty,
-    help="Show one connector in detail; with --compare or --hazards: show only this one.",
+    help="Show one connector in detail. With --compare: only this one. With --hazards: leave out "
+    "hazards that only harm other connectors.",
 )
 @click.option(
     "--hazards",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from xml.etree import ElementInclude
 from xml.etree import ElementTree as ET
 
@@ -217,7 +217,12 @@ def _endpoint(names: Mapping[str, str]) -> dict[str, Any]:
     if not endpoint:
         return {}
     parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
-    if not parts.netloc or "@" in parts.netloc or parts.path.strip("/"):
+    if (
+        not parts.netloc
+        or "@" in parts.netloc
+        or parts.path.strip("/")
+        or not _has_valid_port(parts)
+    ):
         raise BadStoreSetting(
             f"{S3A}endpoint is neither host:port nor http(s)://host:port: correct it"
         )
@@ -228,6 +233,14 @@ def _endpoint(names: Mapping[str, str]) -> dict[str, Any]:
         "endpoint_override": parts.netloc,
         "scheme": parts.scheme or ("https" if encrypted else "http"),
     }
+
+
+def _has_valid_port(parts: SplitResult) -> bool:
+    """True if a URL has no port, or a number from 1 to 65535."""
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _style(names: Mapping[str, str]) -> dict[str, Any]:

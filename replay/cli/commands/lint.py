@@ -1,14 +1,16 @@
 """`replay lint`: rehearsal of a compaction and a worker's restart."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
 import msgspec
 
-from controlplane.core.releases.profiles import Profile, check_support
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
+from controlplane.core.topics.key_owners import key_filter, owner
 from controlplane.terminal.hazard_hits import (
     HEADS,
     HazardReader,
@@ -26,6 +28,7 @@ from replay.cli.execution.cluster_jobs import (
     worst,
 )
 from replay.cli.inputs.log_input import LogInput
+from replay.cli.options.archives import check_connectors
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.fleet_findings import FleetFindings, print_fleet
@@ -47,7 +50,11 @@ from replay.lint import lint as rehearse
     is_flag=True,
     help="List the records that stop a worker, make reads fail, or make members disagree.",
 )
-@click.option("--connector", metavar="NAME", help="With --hazards: show only this connector.")
+@click.option(
+    "--connector",
+    metavar="NAME",
+    help="With --hazards: leave out hazards that only harm other connectors.",
+)
 @click.option(
     "--fail", is_flag=True, help="With --hazards: exit with 1 if there is a hazard, for pipelines."
 )
@@ -152,6 +159,8 @@ class HazardOutcome(msgspec.Struct, frozen=True):
 
     rows: tuple[tuple[str, ...], ...]
     documents: tuple[dict[str, Any], ...]
+    has_connector: bool = True
+    """False if no record concerns the connector of `--connector`."""
 
 
 class _HazardTask(msgspec.Struct, frozen=True):
@@ -171,7 +180,14 @@ class _HazardTask(msgspec.Struct, frozen=True):
         return HazardOutcome(
             tuple(reader.cells(hit, by_position[hit.hazard.position]) for hit in hits),
             tuple(hit_document(hit, by_position) for hit in hits),
+            self.connector is None or _has_connector(self.connector, entries, log.topics),
         )
+
+
+def _has_connector(connector: str, entries: Iterable[Entry], topics: Topics) -> bool:
+    profile, may_name = Profile.of(KIP), key_filter(connector)
+    owners = (owner(e.topic, e.key, topics, profile) for e in entries if may_name(e.key))
+    return connector in owners
 
 
 def _hazards(
@@ -182,6 +198,8 @@ def _hazards(
     job = ClusterJob("finding hazards", task, HazardOutcome)
     cluster_results = run_for_each_cluster(inputs, job, options)
     outcomes = cluster_results.results
+    if cluster_results.code == 0 and not any(each.has_connector for each in outcomes.values()):
+        check_connectors([task.connector or ""], ())
     if output == "json":
         release = None if task.profile is None else task.profile.release
         about = {"release": release, "exactly_once": exactly_once, "clusters": list(outcomes)}

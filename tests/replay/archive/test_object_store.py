@@ -246,7 +246,8 @@ WRONG = [
     ({"path_style_access": "yes"}, "fs.s3a.path.style.access is true or false"),
     ({"endpoint": "http://host/path"}, "fs.s3a.endpoint is neither host:port nor"),
     ({"endpoint": "127.0.0.1:1"}, r"\(NETWORK_CONNECTION: .*check fs.s3a.endpoint"),
-    ({"endpoint": "host:port"}, "cannot be"),
+    ({"endpoint": "host:port"}, "fs.s3a.endpoint is neither host:port nor"),
+    ({"endpoint": "http://host:99999"}, "fs.s3a.endpoint is neither host:port nor"),
     ({"aws_credentials_provider": "com.us.OurProvider"}, "names OurProvider, which only Hadoop"),
 ]
 

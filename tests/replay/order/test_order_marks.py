@@ -125,6 +125,15 @@ def test_lint_shows_the_hazards_of_an_archive(unordered: Path) -> None:
     assert mine["hazards"] == []
 
 
+def test_hazards_of_an_unknown_connector_are_refused(unordered: Path) -> None:
+    """A misspelt `--connector` is refused; a connector of one cluster of several is known."""
+    words = ("lint", unordered, "--hazards", "--connector")
+    sentence = "no record concerns a connector 'nobody': check the name"
+    assert refusal(call(*words, "nobody")) == sentence
+    capture(unordered, log_of(config(connector("c"))), name="other")
+    assert call(*words, "c").code == 0
+
+
 def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
     """`--fail` exits with code 1 if there is a hazard, and with 0 at a moment before it."""
     words = ("lint", unordered, "--hazards", "--fail")
