@@ -144,8 +144,13 @@ def _check_found(names: tuple[str, ...], connector_rows: Sequence[ConnectorRow])
 
 
 def _write(file: Path, connector_rows: Sequence[ConnectorRow]) -> None:
-    with atomic_write(file) as draft:
-        pq.write_table(table_of(connector_rows), draft, compression="zstd")
+    rows = table_of(connector_rows)
+    # After an error, `pq.write_table` would remove the path, also of a device or a pipe.
+    with (
+        atomic_write(file) as draft,
+        pq.ParquetWriter(draft, rows.schema, compression="zstd") as writer,
+    ):
+        writer.write_table(rows)
 
 
 def _document(answer: StateAnswer) -> dict[str, Any]:

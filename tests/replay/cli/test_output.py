@@ -92,6 +92,22 @@ def test_links_and_pipes_are_kept(archive: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("words", [("state",), ("timeline",), ("diff", "--from", "config@3")])
+def test_a_pipe_is_kept_after_a_failed_write(
+    archive: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Parquet cannot be written into a pipe; the failed command does not remove the pipe."""
+    os.mkfifo(pipe := tmp_path / "pipe")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        command, *rest = words
+        message = refusal(call(command, archive, *rest, "-o", "parquet", "--file", pipe))
+    finally:
+        os.close(reader)
+    assert message.startswith(f"{pipe} cannot be written (")
+    assert pipe.is_fifo()
+
+
 @pytest.mark.parametrize(
     "words",
     [("state", "-o", "parquet"), ("diff", "--from", "config@3", "-o", "parquet"), ("report",)],
