@@ -111,6 +111,8 @@ class _ScenarioParser:
         for name, value in (match.groups() for word in words if (match := _OPTION.fullmatch(word))):
             if name in options:
                 self._fail(number, f"{name}= is given twice: leave one")
+            if not value:
+                self._fail(number, f"{name}= has no value: write {name}=…")
             options[name] = value
         return options
 

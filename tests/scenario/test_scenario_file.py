@@ -51,6 +51,7 @@ BROKEN = [
     ("\n\nlog config\n\n----\n", "x:3: `log` has no ----: put it on a line after the step"),
     ("log config\nbody", "x:1: `log` has no ----: put it on a line after the step"),
     ("roll w1 to=a to=b\n----\n", "x:1: to= is given twice: leave one"),
+    ("given offsets topic=\na  b\n----\n", "x:1: topic= has no value: write topic=…"),
     ("log config\n----\nok\n# comment\n", "x:4: a comment needs a blank line before it"),
 ]
 
