@@ -142,6 +142,8 @@ class ConnectorActivity:
         self.tasks: dict[int, State] = {}
         self._latest: dict[str, deque[str]] = {}
         self._task_places: dict[int, str] = {}
+        self._task_numbers: Counter[State] = Counter()
+        """Number of tasks in each state; 0: no task is in it any more."""
 
     def see(self, decoded: DecodedRecord) -> None:
         """Process a record about the connector."""
@@ -207,16 +209,21 @@ class ConnectorActivity:
     def _report_task(self, decoded: DecodedRecord, task: int, state: State | None) -> None:
         if state is State.FAILED and self.tasks.get(task) is not state:
             self._count(decoded, "failed")
+        self._set_task(task, state)
+        place = self.places["tasks"] = self._task_places[task] = self._place(decoded.position)
+        numbers = _worst_first(self._task_numbers)
+        self._tasks.becomes(decoded.time_ms, next(iter(numbers), None), place, in_words(numbers))
+
+    def _set_task(self, task: int, state: State | None) -> None:
+        """Store the state of a task, and count it; None: the task has none."""
+        before = self.tasks.get(task)
+        if before is not None:
+            self._task_numbers[before] -= 1
         if state is None:
             self.tasks.pop(task, None)
         else:
             self.tasks[task] = state
-        place = self.places["tasks"] = self._task_places[task] = self._place(decoded.position)
-        numbers = Counter(self.tasks.values())
-        worst = next(
-            (worst_state.value for worst_state in _WORST_FIRST if worst_state in numbers), None
-        )
-        self._tasks.becomes(decoded.time_ms, worst, place, in_words(by_state(self.tasks)))
+            self._task_numbers[state] += 1
 
     def _move(self, decoded: DecodedRecord) -> None:
         if decoded.entry.value is None:
@@ -228,8 +235,12 @@ class ConnectorActivity:
 
 def by_state(tasks: Mapping[int, State]) -> dict[str, int]:
     """Number of tasks in each state, the worst first."""
-    numbers = Counter(tasks.values())
-    return {state.value: numbers[state] for state in _WORST_FIRST if state in numbers}
+    return _worst_first(Counter(tasks.values()))
+
+
+def _worst_first(numbers: Counter[State]) -> dict[str, int]:
+    """Numbers by the name of their state, without those of zero."""
+    return {state.value: numbers[state] for state in _WORST_FIRST if numbers[state]}
 
 
 def in_words(numbers: Mapping[str, int]) -> str:

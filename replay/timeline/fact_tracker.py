@@ -1,15 +1,16 @@
 """Tracking of facts about connectors, record by record, with the core's folds."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.core.codec.offsets import decode_offset, decode_partition
+from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry
 from controlplane.core.fold.config import ConfigFold
 from controlplane.core.fold.offsets import OffsetFold
 from controlplane.core.fold.status import StatusFold
 from controlplane.core.java import json_codec
-from controlplane.core.records import Invalid, Status, TaskConfig
+from controlplane.core.records import ActiveTopic, Invalid, Status, TaskConfig, TaskStatus
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.topics.key_owners import owner
@@ -23,9 +24,13 @@ from replay.timeline.intervals import (
     holds,
     of_config,
     of_status,
+    status_fact,
 )
 
 AnyFold = ConfigFold | StatusFold | OffsetFold
+
+_STATUS_ORDER = (Aspect.STATUS, Aspect.TASK_STATUS, Aspect.ACTIVE_TOPIC)
+"""Aspects of the status topic, in the order of `of_status`."""
 
 
 class TopicSelection(NamedTuple):
@@ -57,10 +62,16 @@ class FactTracker:
         self.fold = _fold(selection, profile)
         self.facts_by_subject: dict[Hashable, TrackedFacts] = {}
         self.owners: dict[bytes | None, str | None] = {}
+        self.status_facts: dict[bytes | None, FactKey] = {}
+        """Facts that the keys of the status topic name."""
+        self.unshared: set[Hashable] = set()
+        """Connectors whose dict of facts no other tracker has: it may be changed in place."""
         if begun is not None:
             self.fold.adopt(begun.fold.publish())  # type: ignore[arg-type]  # of the same kind
             self.facts_by_subject = begun.facts_by_subject.copy()
-            self.owners = begun.owners if profile is begun.profile else {}
+            begun.unshared.clear()
+            if profile is begun.profile:
+                self.owners, self.status_facts = begun.owners, begun.status_facts
 
     def fork(self, profile: Profile) -> "FactTracker":
         """Copy the tracker for a release; the copies are independent."""
@@ -78,11 +89,58 @@ class FactTracker:
                 self.fold.apply(entry)
             elif isinstance(record.fold(self.fold), TaskConfig):
                 continue  # pending until a commit: no fact has changed yet
-            ended += self._noted(connector, entry, Moment(record.time_ms, entry.position))
+            moment = Moment(record.time_ms, entry.position)
+            fact = self._only_fact(connector, entry)
+            if fact is None:
+                ended += self._noted(connector, entry, moment)
+            else:
+                ended += self._status_noted(connector, fact, moment)
         return ended
 
+    def _only_fact(self, connector: str, entry: Entry) -> FactKey | None:
+        """The only fact that a status may have changed; None: any fact of the connector.
+
+        A connector's tombstone also removes the statuses of its tasks.
+        """
+        if not isinstance(self.fold, StatusFold):
+            return None
+        fact = self.status_facts.get(entry.key)
+        if fact is None:
+            fact = self.status_facts[entry.key] = _status_fact_of(entry.key, self.profile)
+        is_removal = fact[0] is Aspect.STATUS and self.fold.of(connector).connector is None
+        return None if is_removal else fact
+
+    def _status_noted(self, connector: str, fact: FactKey, moment: Moment) -> list[Interval]:
+        """Store one fact of the status topic after a record; return the fact that it ended."""
+        assert isinstance(self.fold, StatusFold)
+        tracked = self.facts_by_subject.get(connector) or TrackedFacts(connector, {})
+        was, since = tracked.facts.get(fact, (None, moment))
+        now = status_fact(self.fold.of(connector), fact)
+        if _holds(was, now):
+            return []
+        facts = self._writable(tracked)
+        if now is None:
+            del facts[fact]
+        else:
+            facts[fact] = now, moment
+        if not facts:
+            self._forget(connector)
+        return [] if was is None else [Interval(connector, *fact, _plain(was), since, moment)]
+
+    def _writable(self, tracked: TrackedFacts) -> dict[FactKey, tuple[Any, Moment]]:
+        """Facts of a connector to change in place; copied first if another tracker has them."""
+        connector = tracked.connector
+        if connector not in self.unshared:
+            self.unshared.add(connector)
+            self.facts_by_subject[connector] = TrackedFacts(connector, tracked.facts.copy())
+        return self.facts_by_subject[connector].facts
+
+    def _forget(self, subject: Hashable) -> None:
+        del self.facts_by_subject[subject]
+        self.unshared.discard(subject)
+
     def _noted(self, connector: str, entry: Entry, moment: Moment) -> list[Interval]:
-        """Store the facts after a record; return the ones that it ended."""
+        """Store all facts of the subject after a record; return the ones that it ended."""
         subject: Hashable = entry.key if isinstance(self.fold, OffsetFold) else connector
         tracked = self.facts_by_subject.get(subject) or TrackedFacts(connector, {})
         now = self._facts(tracked, entry)
@@ -101,10 +159,10 @@ class FactTracker:
             },
         )
         if not now:
-            del self.facts_by_subject[subject]
+            self._forget(subject)
         return [
             Interval(connector, *fact, _plain(value), since, moment)
-            for fact, (value, since) in tracked.facts.items()
+            for fact, (value, since) in self._in_order(tracked)
             if fact not in stays
         ]
 
@@ -113,8 +171,15 @@ class FactTracker:
         return [
             Interval(tracked.connector, *fact, _plain(value), since, None)
             for tracked in self.facts_by_subject.values()
-            for fact, (value, since) in tracked.facts.items()
+            for fact, (value, since) in self._in_order(tracked)
         ]
+
+    def _in_order(self, tracked: TrackedFacts) -> Iterable[tuple[FactKey, tuple[Any, Moment]]]:
+        """Facts in the order in which the fold gives them; changes in place do not keep it."""
+        facts = tracked.facts.items()
+        if not isinstance(self.fold, StatusFold):
+            return facts
+        return sorted(facts, key=lambda fact: _STATUS_ORDER.index(fact[0][0]))
 
     def _owner(self, entry: Entry) -> str | None:
         if entry.key not in self.owners:
@@ -138,6 +203,16 @@ def _fold(selection: TopicSelection, profile: Profile) -> AnyFold:
     return (
         StatusFold(profile) if selection.topic == selection.topics.status else OffsetFold(profile)
     )
+
+
+def _status_fact_of(key: bytes | None, profile: Profile) -> FactKey:
+    """Fact that a key of the status topic names; the key must have a connector."""
+    match decode_status(key, None, profile):
+        case TaskStatus(_, task):
+            return Aspect.TASK_STATUS, str(task)
+        case ActiveTopic(_, topic):
+            return Aspect.ACTIVE_TOPIC, topic
+    return Aspect.STATUS, ""
 
 
 def _of_offset(

@@ -136,3 +136,14 @@ def of_status(rows: StatusRows) -> FactValues:
     for topic in rows.active_topics:
         facts[Aspect.ACTIVE_TOPIC, topic] = True
     return facts
+
+
+def status_fact(rows: StatusRows, fact: FactKey) -> Any:
+    """One of the facts of `of_status`; None: it does not hold."""
+    aspect, item = fact
+    match aspect:
+        case Aspect.TASK_STATUS:
+            return rows.tasks.get(int(item))
+        case Aspect.ACTIVE_TOPIC:
+            return True if item in rows.active_topics else None
+    return rows.connector
