@@ -6,7 +6,7 @@ topics of the cluster.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -55,6 +55,7 @@ from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.projection.upkeep import repeat_run
 from controlplane.rest.errors import WorkerAnswer
 
 PROBE_S = 5
@@ -115,18 +116,28 @@ class AttachedPlane:
         trail: Trail,
         around: AttachedSurroundings,
     ) -> AsyncIterator["AttachedPlane"]:
-        """Steer a cluster within the block. Background tasks end commands that a crash cut off.
+        """Steer a cluster within the block.
 
-        The follower must have loaded the planner's release.
+        Background tasks end commands that a crash cut off, and remove old records of the trail. The
+        follower must have loaded the planner's release.
         """
         plane = cls(client, planner, log, trail, around)
-        endings = plane._cut_off.begin()
+        background = [*plane._cut_off.begin(), plane._begin_upkeep()]
         try:
             yield plane
         finally:
-            for ending in endings:
-                ending.cancel()
-            await plane._close(*endings)
+            for task in background:
+                task.cancel()
+            await plane._close(*background)
+
+    def _begin_upkeep(self) -> "asyncio.Task[None]":
+        around, trail = self._around, self._trail
+
+        def retain() -> Awaitable[object]:
+            return trail.retain(around.now_ms(), around.upkeep.retention)
+
+        repeated = repeat_run(retain, around.upkeep, around.notices)
+        return asyncio.create_task(repeated, name="trail upkeep")
 
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
         """Refuse new commands, and cancel those that have not begun; wait for the others."""

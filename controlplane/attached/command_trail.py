@@ -1,7 +1,8 @@
 """Trail of an attached cluster: every command, in a log of our own.
 
 The records are those of a command topic (`core.codec.command_log`). The record *accepted* is
-durable before the first request leaves, so a crash never loses a command.
+durable before the first request leaves, so a crash never loses a command. Retention removes old
+records, as in an embedded log.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandTrace
 from controlplane.event_loop import run_to_end
 from controlplane.logs.log import Log, LogNotUsable, Record
+from controlplane.projection.retention import ReadCommands, RetentionSettings, retain_commands
 from controlplane.rest.errors import WorkerAnswer
 
 CLUSTER_TOPIC = "attached-cluster"
@@ -69,6 +71,8 @@ class Trail:
         self._topic = topic
         self._epoch = epoch
         self._fold = CommandFold()
+        self._end = 0
+        """Offset after the last folded record."""
         self._waiting: list[_TrailWrite] = []
         """Records for the next commit, in their order."""
 
@@ -87,7 +91,7 @@ class Trail:
         await trail._check_cluster(cluster, at_ms)
         async for batch in log.read([topic]):
             for entry in batch.entries():
-                trail._fold.apply(entry)
+                trail._apply(entry)
         return trail
 
     async def _check_cluster(self, cluster: ClusterIdentity, at_ms: int) -> None:
@@ -111,6 +115,17 @@ class Trail:
     def commands(self) -> Mapping[str, CommandTrace]:
         """Traces by command id: all unfinished commands, and the last `ENDED_KEPT` that ended."""
         return self._fold.publish()
+
+    async def retain(self, now_ms: int, settings: RetentionSettings) -> int:
+        """Remove expired records, up to the first unfinished command; return their number.
+
+        `commands` stays as it is until the trail is opened again.
+
+        Raises:
+            LogError: the trail cannot be read or written.
+        """
+        read = ReadCommands(self._topic, [self._end], self.commands)
+        return await retain_commands(self.log, read, now_ms, settings)
 
     async def accepted(
         self, request: CommandRequest, plan: Plan | Rejected, since: Ends, step: str = ""
@@ -178,8 +193,12 @@ class Trail:
             return
         for write, position in zip(writes, positions, strict=True):
             record = write.record
-            self._fold.apply(Entry(*position, record.timestamp, record.key, record.value))
+            self._apply(Entry(*position, record.timestamp, record.key, record.value))
             write.written.set_result(None)
+
+    def _apply(self, entry: Entry) -> None:
+        self._fold.apply(entry)
+        self._end = entry.offset + 1
 
 
 def _stored(answer: WorkerAnswer | Outcome | Rejected, *, whole: bool) -> dict[str, Any]:

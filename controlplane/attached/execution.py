@@ -38,6 +38,7 @@ from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import now_ms
 from controlplane.notices import Notices
+from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.rest.errors import WorkerAnswer
 from controlplane.worker_api import connector_path
 
@@ -60,6 +61,8 @@ class AttachedSurroundings(NamedTuple):
     new_id: Callable[[], str] = lambda: str(uuid4())
     stepped: RequestListener = _no_listener
     limits: ConnectSettings = ConnectSettings()
+    upkeep: UpkeepSettings = UpkeepSettings()
+    """Interval and retention of the trail; it has no snapshots."""
 
 
 ACCEPTED = "accepted"

@@ -4,12 +4,13 @@ Connect's topics keep all records by default, and so the whole history of the cl
 (`superseded_ms`), retention removes the records that Kafka's log cleaner would remove: the last
 record of each key stays. Other topics lose records by default:
 
-- The command topic (`commands_ms`): it holds no state, and grows with every request.
+- The command topic (`commands_ms`): it holds no state, and grows with every request. The same holds
+  for the trail of an attached cluster.
 - The topics that connectors use (`records_ms`).
 - The topic of committed group offsets: each run compacts it.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from controlplane.core.entry import Batch
+from controlplane.core.records import CommandTrace
 from controlplane.core.state import ClusterState
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import EmbeddedLog, ReadableLog
@@ -47,6 +49,16 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     7 days is the brokers' default (`log.retention.hours`)."""
 
 
+class ReadCommands(NamedTuple):
+    """Command topic of a log, as far as a process has read it."""
+
+    topic: str
+    ends: Sequence[int]
+    """Offset of the next record to read, by partition."""
+    commands: Mapping[str, CommandTrace]
+    """Commands by id, with all unfinished ones."""
+
+
 async def retain(
     log: ReadableLog, state: ClusterState, now_ms: int, settings: RetentionSettings | None = None
 ) -> int:
@@ -64,15 +76,30 @@ async def retain(
         return 0
     removed = 0
     for topic, ends in state.ends_by_topic.items():
-        is_command_topic = topic == state.topics.commands
-        kept_ms = settings.commands_ms if is_command_topic else settings.superseded_ms
-        if kept_ms != FOREVER:
-            keys = _unfinished(state) if is_command_topic else set()
-            below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, keys))
-            removed += await (
-                log.trim(topic, below) if is_command_topic else log.compact(topic, below)
-            )
+        if topic == state.topics.commands:
+            commands = ReadCommands(topic, ends, state.commands)
+            removed += await retain_commands(log, commands, now_ms, settings)
+        elif settings.superseded_ms != FOREVER:
+            rule = KeepRule(now_ms - settings.superseded_ms, frozenset())
+            removed += await log.compact(topic, await _first_kept(log, topic, ends, rule))
     return removed + await _retain_records(log, state, now_ms, settings.records_ms)
+
+
+async def retain_commands(
+    log: ReadableLog, read: ReadCommands, now_ms: int, settings: RetentionSettings
+) -> int:
+    """Remove expired records of a command topic; return their number.
+
+    Records from an unfinished command onwards stay, and so do records that were not read. A log
+    that is not embedded is not changed.
+
+    Raises:
+        LogError: the log cannot be read or written.
+    """
+    if settings.commands_ms == FOREVER or not isinstance(log, EmbeddedLog):
+        return 0
+    rule = KeepRule(now_ms - settings.commands_ms, _unfinished(read.commands))
+    return await log.trim(read.topic, await _first_kept(log, read.topic, read.ends, rule))
 
 
 async def _retain_records(log: EmbeddedLog, state: ClusterState, now_ms: int, kept_ms: int) -> int:
@@ -92,10 +119,10 @@ async def _retain_records(log: EmbeddedLog, state: ClusterState, now_ms: int, ke
     return removed
 
 
-def _unfinished(state: ClusterState) -> set[bytes]:
+def _unfinished(commands: Mapping[str, CommandTrace]) -> set[bytes]:
     """Return the keys of unfinished commands."""
-    traces = state.commands.items()
-    return {name.encode("utf-8", "surrogatepass") for name, trace in traces if trace.unfinished}
+    names = (name for name, trace in commands.items() if trace.unfinished)
+    return {name.encode("utf-8", "surrogatepass") for name in names}
 
 
 class KeepRule(NamedTuple):

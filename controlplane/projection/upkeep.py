@@ -1,7 +1,7 @@
 """Background maintenance of a log: snapshots, which shorten the next start, and retention."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import msgspec
@@ -50,15 +50,26 @@ async def repeat_upkeep(
     settings: UpkeepSettings,
     notices: Notices,
 ) -> None:
-    """Maintain a log until this is cancelled; report failures, and retry after the interval.
+    """Maintain a log until this is cancelled (`repeat_run`).
 
     While `state` returns None, the log belongs to another writer, and is not changed.
     """
+
+    async def run() -> None:
+        present = state()
+        if present is not None:
+            await run_upkeep(log, present, now_ms(), settings)
+
+    await repeat_run(run, settings, notices)
+
+
+async def repeat_run(
+    run: Callable[[], Awaitable[object]], settings: UpkeepSettings, notices: Notices
+) -> None:
+    """Run a maintenance until this is cancelled; report failures, and retry after the interval."""
     while True:
         try:
-            present = state()
-            if present is not None:
-                await run_upkeep(log, present, now_ms(), settings)
+            await run()
         except LogError as failure:
             notices.warning("log_upkeep_failed", reason=str(failure))
         await asyncio.sleep(settings.interval_ms / 1_000)

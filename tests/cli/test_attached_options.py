@@ -33,6 +33,13 @@ CLUSTER = "kafka://localhost:9092"
             ("serve", CLUSTER, "--connect-url", "http://w1", "--connect-token", "two words"),
             "this is no token",
         ),
+        (
+            (
+                *("serve", CLUSTER, "--connect-url", "http://w1"),
+                *("--override", "upkeep.retention.commands.ms=0"),
+            ),
+            "upkeep.retention.commands.ms is '0': use -1 or a whole number from 1",
+        ),
     ],
 )
 def test_contradictions_are_refused(words: tuple[str, ...], sentence: str) -> None:

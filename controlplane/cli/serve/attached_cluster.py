@@ -26,8 +26,10 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.notices import Notices
+from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.read_only.read_only_service import read_only_settings
 from controlplane.rest.service import Service
+from controlplane.settings.prefixes import UPKEEP
 from controlplane.settings.security import Secret
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions, read_plugins
@@ -52,8 +54,10 @@ async def attached(  # noqa: PLR0913 - parts, by name
     Raises:
         LogError: brokers, workers or trail cannot be used, or are not of one cluster.
         InputRefused: a URL, the credentials or the certificates cannot be used.
+        SettingsError: a setting is invalid.
     """
     settings = options.settings
+    upkeep = reading.configuration.settings(UpkeepSettings, UPKEEP)
     async with AsyncExitStack() as stack:
         workers, connections = _clients(settings)
         for worker in workers.values():
@@ -80,7 +84,7 @@ async def attached(  # noqa: PLR0913 - parts, by name
             read_plugins(None, reading.settings),
             exactly_once=exactly_once,
         )
-        around = AttachedSurroundings(notices, limits=settings)
+        around = AttachedSurroundings(notices, limits=settings, upkeep=upkeep)
         yield await stack.enter_async_context(
             attached_service(
                 opened,
