@@ -78,7 +78,7 @@ from controlplane.worker.records.record_errors import ErrorSettings
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
-from controlplane.worker.tasks.exactly_once import ExactlyOnce
+from controlplane.worker.tasks.exactly_once import ExactlyOnce, TransactionBoundary
 from controlplane.worker.tasks.sink_task import LoadedSinkTask, SinkTaskRun
 from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, SourceTaskRun
 from controlplane.worker.tasks.source_topics import SourceTopics
@@ -275,10 +275,10 @@ class InstanceFactory:
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         check_source_task(draft.connector_config, self._plane.context, self._settings)
-        boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
-        exactly_once = self._settings.exactly_once
-        sets_boundaries = exactly_once and boundary == "connector"
-        transaction = TransactionRequests() if sets_boundaries else None
+        exactly_once, transaction = self._settings.exactly_once, None
+        boundary = TransactionBoundary.of(draft.connector_config) if exactly_once else None
+        if boundary is TransactionBoundary.CONNECTOR:
+            transaction = TransactionRequests()
         offsets = self._offsets[draft.identity.connector]
         context = TaskContext(draft.identity, draft.config, offsets, transaction)
         driver = await _source_driver(draft, context)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.connect import SourceTask
+from controlplane.connect import RecordHeader, SourceTask
 from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import (
     CreateConnector,
@@ -25,6 +25,7 @@ from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.plane import Settings
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.settings import ProducerLimits, RuntimeSettings
+from controlplane.worker.tasks import exactly_once
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.faulty_log import FaultyLog
 from tests.worker.scripted_source import ScriptedSource, begin, failing, row, script, scripted
@@ -147,6 +148,42 @@ async def test_an_interval_ends_a_transaction() -> None:
         await until(lambda: script.calls.count("commit") >= 2)
         # With a commit after each poll, there would be one more poll at most.
         assert script.calls.count("poll") > script.calls.count("commit") + 1
+
+
+def small(transaction_max_bytes: int) -> RuntimeSettings:
+    """Settings with this limit of a transaction."""
+    return msgspec.structs.replace(EXACTLY_ONCE, transaction_max_bytes=transaction_max_bytes)
+
+
+async def test_a_large_transaction_ends_before_its_interval() -> None:
+    """A transaction ends at half of the limit of its bytes. Before, the task failed."""
+    async with worker_of(runtime=small(40)) as worker:
+        await begin(worker, **NEVER)
+        script.polls.extend([row(number, value="x" * 15)] for number in range(1, 6))
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 4}})
+        assert await values_in(worker.plane.log, "t") == [b"x" * 15] * 4
+
+
+async def test_many_records_end_a_transaction_before_its_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small records take memory, too."""
+    monkeypatch.setattr(exactly_once, "INTERVAL_RECORDS", 3)
+    async with worker_of() as worker:
+        await begin(worker, **NEVER)
+        script.polls.extend([[row(1), row(2)], [row(3), row(4)], [row(5)]])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 4}})
+        assert len(await values_in(worker.plane.log, "t")) == 4
+
+
+async def test_headers_count_in_the_limit_of_a_transaction() -> None:
+    """Headers wait in memory, as keys and values do."""
+    headers = (RecordHeader("h", "x" * 100),)
+    script.polls.append([row(1, headers=headers)])
+    async with worker_of(runtime=small(100)) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "The transaction exceeds 100 bytes" in task_trace(worker, "s")
 
 
 async def test_polls_without_records_commit() -> None:

@@ -18,6 +18,7 @@ from controlplane.connect.converters.protocols import Converter, HeaderConverter
 from controlplane.connect.converters.simple_header_converter import SimpleHeaderConverter
 from controlplane.connect.converters.string_converter import StringConverter
 from controlplane.connect.errors import ConnectError
+from controlplane.core.java.java_library import trim
 
 _Made = TypeVar("_Made")
 
@@ -62,7 +63,12 @@ def header_converter_for(class_name: str) -> HeaderConverter:
 
 
 def _find(class_name: str, converters: Mapping[str, Callable[[], _Made]]) -> Callable[[], _Made]:
-    """Class of a full name, a simple name or an alias. Raises `ConnectError`."""
+    """Class of a full name, a simple name or an alias; outer blanks do not count, as in Kafka.
+
+    Raises:
+        ConnectError: there is none.
+    """
+    class_name = trim(class_name)
     for name, make in converters.items():
         simple = name.rpartition(".")[2]
         pruned = simple.removesuffix("Converter").removesuffix("Header")

@@ -8,6 +8,7 @@ import msgspec
 
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.controller.remote_offsets import RemoteOffsetTopics
+from controlplane.core.java.java_library import trim
 from controlplane.core.topics.remote_offsets import has_other_brokers
 from controlplane.core.topics.source_partitions import is_remote
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
@@ -114,7 +115,7 @@ class KafkaClients:
         Raises:
             ConnectError: the topic cannot be created.
         """
-        topic = config.get(DEAD_LETTER_TOPIC)
+        topic = trim(config.get(DEAD_LETTER_TOPIC) or "")
         if not topic:
             yield None
             return

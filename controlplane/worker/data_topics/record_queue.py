@@ -79,7 +79,7 @@ class RecordQueue:
                 raise ProducerFailure("The producer of the task is closed")
             acknowledged.append(loop.create_future())
             self._queue.append(QueuedRecord(record, acknowledged[-1], loop.time()))
-            self._bytes += _size(record)
+            self._bytes += record_size(record)
             self._filled.set()
         return acknowledged
 
@@ -117,7 +117,7 @@ class RecordQueue:
             while self._queue:
                 size = min(len(self._queue), self._batch_max)
                 batch = [self._queue.popleft() for _ in range(size)]
-                self._bytes -= sum(_size(queued.record) for queued in batch)
+                self._bytes -= sum(record_size(queued.record) for queued in batch)
                 await self._send(batch)
             if self._closing.is_set():
                 return
@@ -168,7 +168,7 @@ async def closing_producer(producer: ClosableProducer) -> AsyncIterator[None]:
         await producer.close(abandoned=is_abandoned)
 
 
-def _size(record: ProducerRecord) -> int:
+def record_size(record: ProducerRecord) -> int:
     """Bytes of a record in memory: dead letters may have large headers."""
     headers = sum(len(value or b"") for _, value in record.headers) if record.headers else 0
     return _content_size(record) + headers

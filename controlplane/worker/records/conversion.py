@@ -20,6 +20,7 @@ from controlplane.connect.records import RecordHeader, SinkRecord, SourceRecord
 from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
 from controlplane.core.configdef.key_definition import with_defaults
 from controlplane.core.entry import Entry, Headers
+from controlplane.core.java.java_library import trim
 from controlplane.core.text.safe_text import utf8_text
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.clients import ProducerRecord
@@ -390,14 +391,14 @@ class Pipelines:
 
     def _link(self, config: Mapping[str, str], alias: str, unfinished: ExitStack) -> ChainLink:
         settings = prefixed(config, f"transforms.{alias}.")
-        transformation = self._classes.transformation(settings.pop("type", ""))()
+        transformation = self._classes.transformation(trim(settings.pop("type", "")))()
         predicate = settings.pop("predicate", None)
         negated = settings.pop("negate", "false").strip().lower() == "true"
         transformation.configure(with_defaults(transformation.config, settings))
         unfinished.callback(_close_quietly, transformation)
         return ChainLink(
             transformation,
-            None if predicate is None else self._predicate(config, predicate, unfinished),
+            None if predicate is None else self._predicate(config, trim(predicate), unfinished),
             negated,
         )
 
@@ -405,7 +406,7 @@ class Pipelines:
         settings = prefixed(config, f"predicates.{alias}.")
         if "type" not in settings:
             raise ConnectError(f"There is no predicate {alias}: predicates.{alias}.type is missing")
-        predicate = self._classes.predicate(settings.pop("type", ""))()
+        predicate = self._classes.predicate(trim(settings.pop("type")))()
         predicate.configure(with_defaults(predicate.config, settings))
         unfinished.callback(_close_quietly, predicate)
         return predicate

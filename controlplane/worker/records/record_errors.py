@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.core.entry import Entry, Headers
+from controlplane.core.java.java_library import trim
 from controlplane.failure_text import description_of, message_of, trace_of
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
 
@@ -46,14 +47,14 @@ class ErrorSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "ErrorSettings":
-        """Read the settings of a connector's config."""
+        """Read the settings of a connector's config; as in Kafka, outer blanks do not count."""
         return cls(
             int(config.get("errors.retry.timeout") or 0),
             int(config.get("errors.retry.delay.max.ms") or 60_000),
-            tolerant=config.get("errors.tolerance") == "all",
+            tolerant=trim(config.get("errors.tolerance") or "") == "all",
             log=_is_true(config.get("errors.log.enable")),
             log_records=_is_true(config.get("errors.log.include.messages")),
-            dead_letter_topic=config.get("errors.deadletterqueue.topic.name") or "",
+            dead_letter_topic=trim(config.get("errors.deadletterqueue.topic.name") or ""),
             dead_letter_headers=_is_true(
                 config.get("errors.deadletterqueue.context.headers.enable")
             ),

@@ -5,12 +5,14 @@ memory until it ends.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
+from controlplane.core.java.java_library import trim
 from controlplane.core.topics.source_partitions import cluster_name
 from controlplane.event_loop import sliced
 from controlplane.worker.data_topics.clients import (
@@ -19,6 +21,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerRecord,
     TransactionalProducer,
 )
+from controlplane.worker.data_topics.record_queue import record_size
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.offsets.source_offsets import write_copy
 from controlplane.worker.offsets.submitted_records import SourcePartitionId
@@ -30,6 +33,9 @@ from controlplane.worker.tasks.source_task import (
     record_failure,
 )
 
+INTERVAL_RECORDS = 100_000
+"""Number of records after which a transaction ends before its interval. Each takes a kilobyte."""
+
 
 class TransactionBoundary(Enum):
     """Setting `transaction.boundary` of a connector: what ends a transaction."""
@@ -38,6 +44,15 @@ class TransactionBoundary(Enum):
     INTERVAL = "interval"
     CONNECTOR = "connector"
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "TransactionBoundary":
+        """Read the setting of a connector's config, as Kafka does: without case and outer blanks.
+
+        Raises:
+            ValueError: there is no such boundary.
+        """
+        return cls(trim(str(config.get("transaction.boundary") or "")).lower() or "poll")
+
 
 class ExactlyOnce:
     """Gathers the records of a transaction, and appends them with their offsets."""
@@ -45,8 +60,7 @@ class ExactlyOnce:
     def __init__(self, loaded: LoadedSourceTask, producer: TransactionalProducer) -> None:
         self._loaded = loaded
         self._producer = producer
-        boundary = str(loaded.config.get("transaction.boundary") or "poll").lower()
-        self._boundary = TransactionBoundary(boundary)
+        self._boundary = TransactionBoundary.of(loaded.config)
         self._interval_s = self._interval_ms() / 1_000
         self._records: list[ProducerRecord] = []
         self._bytes = 0
@@ -120,7 +134,7 @@ class ExactlyOnce:
                 f"offsets topic {converted.topic}",
                 converted.place,
             )
-        self._bytes += len(converted.key or b"") + len(converted.value or b"")
+        self._bytes += record_size(converted)
         if self._bytes > self._loaded.settings.transaction_max_bytes:
             raise record_failure(
                 f"The transaction exceeds {self._loaded.settings.transaction_max_bytes} bytes: "
@@ -139,12 +153,17 @@ class ExactlyOnce:
         """Tell the task of `_dropped` records; commit if the transaction ends here."""
         dropped, self._dropped = self._dropped, []
         await self._loaded.tell_acknowledged(dropped)
-        loop = asyncio.get_running_loop()
-        due = loop.time() - self._committed_at >= self._interval_s
         if self._boundary is TransactionBoundary.POLL or (
-            self._boundary is TransactionBoundary.INTERVAL and due
+            self._boundary is TransactionBoundary.INTERVAL and self._is_due()
         ):
             await self._ask_and_commit()
+
+    def _is_due(self) -> bool:
+        """True if the interval has ended, or its records take much memory already."""
+        passed_s = asyncio.get_running_loop().time() - self._committed_at
+        half = self._loaded.settings.transaction_max_bytes // 2
+        is_large = self._bytes >= half or len(self._records) >= INTERVAL_RECORDS
+        return is_large or passed_s >= self._interval_s
 
     async def pausing(self) -> None:
         """Commit, unless the connector sets the boundaries.
