@@ -14,6 +14,7 @@ from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, DeleteConnector, PutConfig
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.providers import GROUP, Providers
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from tests.worker.worker_fixture import (
     ABANDONING,
     QUICK,
@@ -170,6 +171,18 @@ async def test_a_value_of_an_old_config_restarts_nothing(providers: Providers) -
         await worker.plane.execute(CreateConnector("other", expiring))
         await until(lambda: len(tokens.get("other", ())) >= 3)
     assert tokens["s"] == ["plain"]
+
+
+async def test_an_old_value_leaves_the_timers_of_the_present_config() -> None:
+    """A slow provider may set the timer of an old config after the change of the config."""
+    old, present = {"token": "old"}, {"token": "present"}
+    restarted: list[Mapping[str, Any]] = []
+    reloads = ConfigReloads(lambda _, config: restarted.append(config), RecordedNotices(), 1)
+    reloads.schedule("c", old, {"old": 5, "other": 20})
+    reloads.schedule("c", present, {"new": 40})
+    await until(lambda: len(restarted) > 1)
+    assert restarted == [old, present]
+    reloads.close()
 
 
 async def test_a_trace_names_the_unreadable_reference(providers: Providers) -> None:

@@ -5,12 +5,19 @@ Kafka: `WorkerConfigTransformer#scheduleReload`, `HerderRequest`.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.notices import Notices
 
 ACTION = "config.action.reload"
 """Setting of a connector: `restart` (the default), or `none`."""
+
+
+class _Timer(NamedTuple):
+    """Timer of a value, and the config that has the reference to it."""
+
+    config: Mapping[str, Any]
+    handle: asyncio.TimerHandle
 
 
 class ConfigReloads:
@@ -22,7 +29,7 @@ class ConfigReloads:
         self._restart = restart
         self._notices = notices
         self._shortest_ms = shortest_ms
-        self._timers: dict[str, dict[str, asyncio.TimerHandle]] = {}
+        self._timers: dict[str, dict[str, _Timer]] = {}
         self._loop = asyncio.get_running_loop()
 
     def schedule(
@@ -39,7 +46,7 @@ class ConfigReloads:
     def cancel(self, connector: str) -> None:
         """Cancel the timers of a connector."""
         for timer in self._timers.pop(connector, {}).values():
-            timer.cancel()
+            timer.handle.cancel()
 
     def close(self) -> None:
         """Cancel the timers of all connectors, without a restart."""
@@ -50,12 +57,21 @@ class ConfigReloads:
         timers = self._timers.setdefault(connector, {})
         for path, ttl_ms in ttls_ms.items():
             if path in timers:
-                timers[path].cancel()
+                timers[path].handle.cancel()
             pause_ms = max(ttl_ms, self._shortest_ms)
             self._notices.info("config_reload_scheduled", connector=connector, in_ms=pause_ms)
-            timers[path] = self._loop.call_later(pause_ms / 1_000, self._expired, connector, config)
+            handle = self._loop.call_later(pause_ms / 1_000, self._expired, connector, config)
+            timers[path] = _Timer(config, handle)
 
     def _expired(self, connector: str, config: Mapping[str, Any]) -> None:
-        """Restart a connector; its values are then read again, and set new timers."""
-        self.cancel(connector)
+        """Restart a connector; its values are then read again, and set new timers.
+
+        An old config leaves the timers of the present one: the connector is not restarted then.
+        """
+        timers = self._timers.pop(connector, {})
+        for path, timer in timers.items():
+            if timer.config == config:
+                timer.handle.cancel()
+            else:
+                self._timers.setdefault(connector, {})[path] = timer
         self._restart(connector, config)

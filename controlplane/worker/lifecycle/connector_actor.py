@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
@@ -136,10 +137,12 @@ class ConnectorActor:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                await self.restart(())  # restarts nothing; returns once the assignment is applied
-                connector = self._connector
-                if self._start_failure is None and connector is not None:
-                    await connector.settled()
+                connector = None
+                while connector is None or connector is not self._connector:
+                    await self.restart(())  # restarts nothing; the assignment is applied then
+                    if self._start_failure is not None or (connector := self._connector) is None:
+                        break
+                    await connector.settled()  # or ended: a newer config replaces it
         except TimeoutError:
             raise StartTimedOut(f"Connector {self._name} is still starting") from None
         await self._raise_start_failure()
@@ -269,7 +272,8 @@ class ConnectorActor:
     async def _start_connector(self, assignment: Assignment) -> None:
         self._start_failure = None
         startup = Startup(self._around.startups.connectors)
-        requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
+        failing = partial(self._fail_from_thread, startup)
+        requests = ConnectorRequests(self._reconfigure_from_thread, failing)
         try:
             driver = self._around.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
@@ -317,11 +321,12 @@ class ConnectorActor:
     def _publishing_is_idle(self) -> bool:
         return self._publishing is None or self._publishing.done()
 
-    def _fail_from_thread(self, failure: BaseException) -> None:
-        self._loop.call_soon_threadsafe(self._fail, failure)
+    def _fail_from_thread(self, startup: Startup, failure: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._fail, startup, failure)
 
-    def _fail(self, failure: BaseException) -> None:
-        if self._connector is not None:
+    def _fail(self, startup: Startup, failure: BaseException) -> None:
+        """Fail the connector, unless the request comes from an instance that has ended."""
+        if self._connector is not None and self._connector.startup is startup:
             self._connector.fail(failure)
 
     # --- task configs ---------------------------------------------------------------------------

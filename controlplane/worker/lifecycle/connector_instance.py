@@ -40,7 +40,8 @@ class ConnectorInstance:
     ) -> None:
         self._name = name
         self._version = version
-        self._startup = startup
+        self.startup = startup
+        """Start of this instance, as the metrics count it."""
         self.driver = driver
         self._statuses = statuses
         self._notices = notices
@@ -55,6 +56,7 @@ class ConnectorInstance:
         self._reports: set[asyncio.Task[None]] = set()
         """Reports of failures that the connector has found itself."""
         self._task = asyncio.create_task(self._run(), name=f"connector {name}")
+        self._task.add_done_callback(lambda _: self._settled.set())
 
     @property
     def runs(self) -> bool:
@@ -73,7 +75,10 @@ class ConnectorInstance:
         self._changed.set()
 
     async def settled(self) -> None:
-        """Return when the latest transition has ended, with or without a failure."""
+        """Return when the latest transition has ended, with or without a failure.
+
+        Return also if the connector ends before the transition.
+        """
         await self._settled.wait()
 
     def fail(self, failure: BaseException) -> None:
@@ -143,7 +148,7 @@ class ConnectorInstance:
 
     async def _start(self) -> None:
         await self.driver.start()
-        self._startup.succeeded()
+        self.startup.succeeded()
         self._reached(Target.STARTED, State.RUNNING)
 
     async def _pause(self) -> None:
@@ -201,7 +206,7 @@ class ConnectorInstance:
     def _note_failure(self, failure: BaseException) -> None:
         self._failure = failure
         self.driver.end_watch()
-        self._startup.failed()
+        self.startup.failed()
 
     def _report_failed(self, trace: str) -> None:
         self._statuses.connector(self._name, State.FAILED, trace, safe=True, version=self._version)
