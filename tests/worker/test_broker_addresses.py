@@ -15,6 +15,7 @@ from tests.worker.worker_fixture import RecordedNotices
         ("nowhere", "Invalid url in bootstrap.servers: nowhere"),
         ("127.0.0.1:9092,[::1]", "Invalid url in bootstrap.servers: [::1]"),
         ("a..b:9092", "No resolvable bootstrap urls given in bootstrap.servers"),
+        (f"127.0.0.1:{'9' * 30}", "No resolvable bootstrap urls given in bootstrap.servers"),
         ("no.host.invalid:9092", "No resolvable bootstrap urls given in bootstrap.servers"),
     ],
 )

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Entry, Position, TopicPartition
@@ -292,18 +292,26 @@ async def appended_since(
             present[batch.topic, batch.partition] += batch.entries()
     places: dict[TopicPartition, deque[Position]] = {}
     for place, batch_records in by_place.items():
-        entries = _run_of(batch_records, present[place])
+        entries = await _run_of(batch_records, present[place])
         if entries is None:
             return None
         places[place] = deque(entry.position for entry in entries)
     return [places[record.topic, record.partition].popleft() for record in records]
 
 
-def _run_of(records: Sequence[Record], entries: Sequence[Entry]) -> Sequence[Entry] | None:
-    """Return the first consecutive entries with the contents of these records."""
-    contents = [(record.timestamp, record.key, record.value, record.headers) for record in records]
-    for first in range(len(entries) - len(records) + 1):
-        run = entries[first : first + len(records)]
-        if contents == [(entry.timestamp, entry.key, entry.value, entry.headers) for entry in run]:
-            return run
+async def _run_of(records: Sequence[Record], entries: Sequence[Entry]) -> Sequence[Entry] | None:
+    """Return the first consecutive entries with the contents of these records.
+
+    Most runs differ in their first entry: other tasks may have written very many entries.
+    """
+    contents = [*map(_content, records)]
+    async for first in sliced(range(len(entries) - len(records) + 1)):
+        if _content(entries[first]) == contents[0]:
+            run = entries[first : first + len(records)]
+            if contents == [*map(_content, run)]:
+                return run
     return None
+
+
+def _content(record: Record | Entry) -> tuple[Any, ...]:
+    return record.timestamp, record.key, record.value, record.headers

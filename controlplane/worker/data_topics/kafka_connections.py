@@ -153,7 +153,8 @@ async def check_brokers(text: str) -> None:
     loop = asyncio.get_running_loop()
     for url in urls:
         host, _, port = url.rpartition(":")
-        with suppress(socket.gaierror, UnicodeError):  # an empty or long label is a UnicodeError
+        # An empty or long label is a UnicodeError, and a port may have very many digits.
+        with suppress(socket.gaierror, ValueError, OverflowError):
             await loop.getaddrinfo(host.strip("[]"), int(port))
             return
     raise ConnectError(f"No resolvable bootstrap urls given in {BOOTSTRAP}")
