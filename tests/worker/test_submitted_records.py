@@ -3,6 +3,7 @@
 Q1 and Q2 are laws of docs/kafka-unit-tests.md.
 """
 
+import tracemalloc
 from typing import Any
 
 from hypothesis import given
@@ -205,6 +206,29 @@ def test_a_late_mark_does_not_turn_an_offset_back() -> None:
     assert committable(records) == {2: 8}
     row.ack()
     assert committable(records) == {1: 1}
+
+
+def test_the_last_offset_of_a_partition_in_a_mark_counts() -> None:
+    """A mark may name a partition twice."""
+    records = SubmittedRecords()
+    records.mark([(PARTITION_1, {"at": 1}), (PARTITION_1, {"at": 2})])
+    assert committable(records) == {1: 2}
+
+
+def test_marks_that_wait_take_little_memory() -> None:
+    """A source may mark its position very often while a record waits for the end of an outage."""
+    records = SubmittedRecords()
+    row = submit(records, PARTITION_1, 1)
+    tracemalloc.start()
+    try:
+        for at in range(1_000):
+            records.mark([(PARTITION_2, {"at": at})])
+        bytes_used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert bytes_used < 20_000
+    row.ack()
+    assert committable(records) == {1: 1, 2: 999}
 
 
 STEPS = st.lists(

@@ -43,6 +43,13 @@ class SubmittedRecord:
         self._records.take_acked(self.identity)
 
 
+class _WaitingMark(NamedTuple):
+    """Offsets of a mark, by partition; its number counts marks and records together."""
+
+    number: int
+    offsets: dict[SourcePartitionId, OffsetPair]
+
+
 class SubmittedRecords:
     """Records of one task in flight.
 
@@ -55,7 +62,7 @@ class SubmittedRecords:
         self._heads: dict[SourcePartitionId, SubmittedRecord] = {}
         self._tails: dict[SourcePartitionId, SubmittedRecord] = {}
         self._in_flight = 0
-        self._marks: deque[tuple[int, tuple[OffsetPair, ...]]] = deque()
+        self._marks: deque[_WaitingMark] = deque()
         self._number = 0
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
         """Latest committable offset of each partition since the previous call of `committable`."""
@@ -95,9 +102,16 @@ class SubmittedRecords:
         return committable
 
     def mark(self, offsets: Iterable[OffsetPair]) -> None:
-        """Add offsets that may be committed once all earlier records are acknowledged."""
+        """Add offsets that may be committed once all earlier records are acknowledged.
+
+        Marks without a record between them are joined: there may be very many in an outage.
+        """
+        pairs = {_identity(partition): (partition, offset) for partition, offset in offsets}
+        if self._marks and self._marks[-1].number == self._number:
+            self._marks[-1].offsets.update(pairs)
+            return
         self._number += 1
-        self._marks.append((self._number, tuple(offsets)))
+        self._marks.append(_WaitingMark(self._number, pairs))
 
     def remove(self, submitted: SubmittedRecord) -> bool:
         """Drop a record that will be sent again; return False if it is no longer in a queue."""
@@ -145,23 +159,22 @@ class SubmittedRecords:
         """Return the offsets that became committable since the previous call, by partition."""
         # A mark and the records of a partition compete by their numbers: the later offset wins.
         for number, offsets in self._passed_marks():
-            for partition, offset in offsets:
-                identity = _identity(partition)
+            for identity, pair in offsets.items():
                 if number > self._latest.get(identity, 0):
                     self._latest[identity] = number
-                    self._offsets[identity] = partition, offset
+                    self._offsets[identity] = pair
         if not self._marks:  # a later mark has a greater number than all of these
             self._latest.clear()
         committable, self._offsets = self._offsets, {}
         return committable
 
-    def _passed_marks(self) -> Iterable[tuple[int, tuple[OffsetPair, ...]]]:
+    def _passed_marks(self) -> Iterable[_WaitingMark]:
         """Take the marks before which no record is in flight."""
         if not self._marks:
             return
         heads = (record.number for record in self._heads.values())
         first = min(heads, default=self._number + 1)
-        while self._marks and self._marks[0][0] < first:
+        while self._marks and self._marks[0].number < first:
             yield self._marks.popleft()
 
 
