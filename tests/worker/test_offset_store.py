@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from controlplane.core.context import DecisionSettings
+from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
@@ -59,3 +60,17 @@ async def test_the_offsets_of_a_state_are_decoded_outside_the_event_loop(
     ) as worker:
         await begin(worker)
     assert in_loop == [False, False]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf"), -0.0, 1e300])
+async def test_a_partition_with_an_odd_number_is_found_after_a_restart(number: float) -> None:
+    """JSON has no such number, or another form of it; the task finds its offset all the same."""
+    profile = Profile.of(KIP)
+    store = SourceOffsetStore(fold([], profile), "c", {})
+    batches = await store.batches([({"part": number}, {"at": 7})])
+    written = [
+        Entry(draft.topic, 0, offset, 0, draft.key, draft.value)
+        for offset, draft in enumerate(batches.primary)
+    ]
+    again = SourceOffsetStore(fold(written, profile), "c", {})
+    assert again.get({"part": number}) == {"at": 7}

@@ -6,6 +6,7 @@ A key that the log has is written with the same bytes, as `core.decide.source_of
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import DataError
@@ -158,8 +159,8 @@ def _apply(
 def plain_fields(fields: Any) -> dict[str, Any]:
     """Return a copy of a partition or offset as it is stored (`OffsetUtils#validateFormat`).
 
-    Bytes become Base64, as Kafka's JsonConverter writes them. Values of a subclass, such as members
-    of an enum, become plain texts and numbers. The log has no other types.
+    Bytes become Base64, and NaN a text, as Kafka's JsonConverter writes them. Values of a subclass,
+    such as members of an enum, become plain texts and numbers. The log has no other types.
 
     Raises:
         DataError: a value is not primitive, or a name is no text.
@@ -184,13 +185,20 @@ def _plain_value(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):
-        return float.__float__(value)
+        return _plain_float(float.__float__(value))
     if isinstance(value, int) and fits_long(value):
         return int.__int__(value)
     kind = _SCHEMA_TYPES.get(type(value), f"class {type(value).__name__}")
     raise DataError(
         f"Offsets may only contain primitive types as values, but field {name} contains {kind}"
     )
+
+
+def _plain_float(number: float) -> float | str:
+    """Return a float as a reader of the log gets it: without -0.0; NaN and infinity as texts."""
+    if isfinite(number):
+        return number + 0.0  # -0.0 + 0.0 is 0.0
+    return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _plain_offset(offset: OffsetFields | None) -> dict[str, Any] | None:
