@@ -7,7 +7,7 @@ a record; they may be committed once all earlier records are acknowledged.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.connect.records import OffsetFields, OffsetPair, PartitionFields
 from controlplane.core.codec.offsets import frozen
