@@ -20,7 +20,7 @@ from controlplane.core.commands import (
     PutConfig,
     RestoreConnector,
 )
-from controlplane.core.plan import Draft, Plan, Rejected, Step
+from controlplane.core.plan import Draft, Plan, Reason, Rejected, Step
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogCorrupt, LogNotUsable
@@ -76,6 +76,17 @@ async def test_every_command_of_a_connector_is_ended_and_counted() -> None:
     assert not any(trace.unfinished for trace in trail.commands.values())
     counted = 'controlplane_commands_recovered_total{command="pause",ending="unknown"} 2.0'
     assert counted in generate_latest(metrics.registry).decode()
+
+
+async def test_a_command_whose_plan_was_a_refusal_is_ended() -> None:
+    """The command was sent nevertheless, so a repeated key must not wait for its end for ever."""
+    trail = await Trail.open(MemoryLog(), "commands", ClusterIdentity("id", "configs"), 1)
+    request = CommandRequest(command=PauseConnector("orders"), command_id="k", at_ms=1)
+    refusal = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector orders")
+    await trail.accepted(request, refusal, {})
+    async with followed() as (follow_up, _):
+        await end_all(trail, follow_up, RecordedNotices())
+    assert outcome_of(trail.commands["k"])["ended"] == "unknown"
 
 
 @pytest.mark.parametrize(
