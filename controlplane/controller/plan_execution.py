@@ -36,6 +36,7 @@ from controlplane.logs.log import (
     ProbedLog,
     Record,
 )
+from controlplane.logs.offset_rules import partition_count
 from controlplane.notices import Notices
 
 T = TypeVar("T")
@@ -474,7 +475,7 @@ class LogWriter:
         """
         self._partitions = dict(await self._log.topics())
         if topic not in self._partitions:
-            partitions = self._partitions[self._offsets_topic]
+            partitions = partition_count(self._partitions, self._offsets_topic)
             await self._log.create_topic(topic, partitions)
             self._partitions[topic] = partitions
 

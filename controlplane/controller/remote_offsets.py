@@ -162,5 +162,8 @@ class RemoteOffsetTopics:
 
 
 def _reached(stable: Ends, ends: Ends, topic: str) -> bool:
-    """True if the last stable offset of each partition has reached the end."""
-    return all(at >= end for at, end in zip(stable[topic], ends[topic], strict=True))
+    """True if the last stable offset of each partition has reached the end.
+
+    The topic may have got more partitions since the ends were read.
+    """
+    return all(at >= end for at, end in zip(stable[topic], ends[topic], strict=False))

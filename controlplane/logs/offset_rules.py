@@ -28,6 +28,13 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
     raise LogNotUsable(message)
 
 
+def partition_count(topics: Mapping[str, int], topic: str) -> int:
+    """Return the number of partitions of a topic. Raises `LogNotUsable` if it is missing."""
+    if topic not in topics:
+        raise LogNotUsable(f"Topic {topic!r} does not exist: restart the service, which creates it")
+    return topics[topic]
+
+
 def check_topic(topic: str, wanted: int) -> None:
     """Raise `LogNotUsable` unless the name and the number of partitions are legal."""
     if not is_legal(topic):

@@ -19,7 +19,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.plan import Draft
 from controlplane.core.plugins import parse_catalogue
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings
 from controlplane.projection.follower import Follower
@@ -96,20 +96,30 @@ class DeafReader:
         await asyncio.Event().wait()
 
 
-async def test_records_of_a_topic_that_cannot_be_read_are_not_written() -> None:
-    """A writer waits no longer for the reader than for an outage of the log."""
-    log = await log_with_offsets()
-    limits = CommandLimits(write_patience_ms=10, retry_first_ms=1)
+async def reset_in(log: MemoryLog, topic: str) -> None:
+    """Write a tombstone to a topic, which is also the worker's offsets topic."""
     writer = LogWriter(
         log,
         cast("LogView", DeafReader()),
         epoch=None,
-        offsets_topic="own",
-        limits=limits,
+        offsets_topic=topic,
+        limits=CommandLimits(write_patience_ms=10, retry_first_ms=1),
         now_ms=lambda: NOW_MS,
     )
     request = CommandRequest(command=ResetOffsets("orders"), command_id="1", at_ms=1)
+    await writer.append(RequestDrafts(request, [Draft(topic, b"k", None)]))
+
+
+async def test_a_deleted_offsets_topic_refuses_records() -> None:
+    """The command fails with a reason, so its end is recorded."""
+    with pytest.raises(LogNotUsable, match="Topic 'gone' does not exist: restart the service"):
+        await reset_in(MemoryLog(), "gone")
+
+
+async def test_records_of_a_topic_that_cannot_be_read_are_not_written() -> None:
+    """A writer waits no longer for the reader than for an outage of the log."""
+    log = await log_with_offsets()
     async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(LogUnavailable, match="New topics were not read"):
-            await writer.append(RequestDrafts(request, [Draft("own", b"k", None)]))
+            await reset_in(log, "own")
     assert tuple((await log.ends(["own"]))["own"]) == (1,)

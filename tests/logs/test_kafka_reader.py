@@ -256,6 +256,16 @@ def test_header_names_are_decoded_as_in_java(codec: int) -> None:
     assert read_batch.headers == dict.fromkeys((1, 2), (("\ufffdB", None), ("c", b"1")))
 
 
+def test_a_number_of_many_bytes_is_damage() -> None:
+    """The work on a number would grow with the square of its bytes, so there is a limit."""
+    headers: Headers = (("AB", None),)
+    broken = bytearray(batch(0, b"a", b"z" * 99, headers=headers).replace(b"AB", b"\xffB"))
+    second = len(batch(0, b"a", headers=headers))
+    broken[second : second + 20] = b"\xff" * 20
+    with pytest.raises(LogCorrupt, match="a number has more than ten bytes"):
+        read(checked(broken))
+
+
 def _compressed(made: bytearray, codec: int) -> bytearray:
     """Return a copy of the batch with its records compressed."""
     from aiokafka import codec as codecs  # noqa: PLC0415 - a global import would hide the argument `codec`

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from ssl import SSLContext
 from traceback import walk_tb
 from typing import Any
@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
-from controlplane.logs.kafka.protocol.errors import connection_error, topic_error
+from controlplane.logs.kafka.protocol.errors import UnsendableRequest, connection_error, topic_error
 from controlplane.logs.kafka.protocol.metadata import ClusterLayout, MetadataRequest, layout
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity, OAuthBearer, TokenCallback
@@ -226,7 +226,9 @@ class Cluster:
     async def _send_once(self, address: BrokerAddress, request: Any) -> Any:
         try:
             connection = await self._connection(address)
-            response = await connection.send(request)
+            response = await _sent(connection, request)
+        except UnsendableRequest:  # the connection is as it was
+            raise
         except _FAILURES as failure:
             self._forget(address)
             if self._closed:
@@ -274,6 +276,15 @@ class Cluster:
         """Wait up to `close_timeout_ms` for sockets to close: a connection's `close` does not."""
         if closing:
             await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
+
+
+def _sent(connection: AIOKafkaConnection, request: Any) -> Awaitable[Any]:
+    """Encode and send a request; return the answer to come."""
+    try:
+        answer: Awaitable[Any] = connection.send(request)
+    except ValueError as failure:
+        raise UnsendableRequest from failure
+    return answer
 
 
 def too_late(what: str, limits: WriteLimits, cluster: Cluster) -> LogUnavailable:

@@ -143,6 +143,16 @@ class KafkaLog(KafkaReader):
             for topic, ends in stable.items()
         }
 
+    async def topics(self) -> Mapping[str, int]:
+        """Visible topics with their number of partitions; see `KafkaReader.topics`.
+
+        A topic that is gone loses its own ends: a later topic of the name is another one.
+        """
+        numbers = await super().topics()
+        for topic in self._own_ends.keys() - numbers.keys():
+            del self._own_ends[topic]
+        return numbers
+
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a compacted topic; no effect if it exists as a worker needs it.
 
@@ -162,6 +172,7 @@ class KafkaLog(KafkaReader):
             check_partitions(topic, partitions, len(existing))
         check_topic(topic, max(partitions, 1))
         if not existing and await self._create(topic, partitions):
+            self._own_ends.pop(topic, None)
             return
         for problem in await self.check([topic]):
             raise LogNotUsable(f"{problem}; change it, or name another topic")

@@ -30,6 +30,16 @@ class UnsupportedRequest(LogNotUsable):
     """A broker supports no version of a request that this program can send."""
 
 
+class UnsendableRequest(LogNotUsable):
+    """A request has a value that Kafka's protocol cannot hold; nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a name is too long for a request to the brokers (32,767 bytes), or contains half a "
+            "surrogate pair: choose another"
+        )
+
+
 class BatchTooLarge(LogNotUsable):
     """A topic refuses a record batch for its size; a part of its records may be small enough."""
 

@@ -26,6 +26,10 @@ _CODECS: Mapping[int, Callable[[bytes], bytes]] = {
 """Codecs by their number in the attributes of a batch."""
 
 
+VARINT_BITS = 63
+"""Largest shift of a group of bits in a number: numbers have at most 64 bits, in ten groups."""
+
+
 class LenientRecord(NamedTuple):
     """Record with the same field names as aiokafka's records."""
 
@@ -72,12 +76,13 @@ class _RecordCursor:
     def varint(self) -> int:
         """Read a number in 7-bit groups, zig-zag encoded."""
         number = shift = 0
-        while True:
+        while shift <= VARINT_BITS:
             group = self.take(1)[0]
             number |= (group & 0x7F) << shift
             if group < 0x80:
                 return number >> 1 ^ -(number & 1)
             shift += 7
+        raise ValueError("a number has more than ten bytes")
 
     def nullable(self) -> bytes | None:
         size = self.varint()
