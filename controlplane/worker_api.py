@@ -77,14 +77,22 @@ def is_temporary(answer: httpx.Response) -> bool:
     return message == _REBALANCE or (conflict and message.startswith(_TEMPORARY_CONFLICT))
 
 
+def _text_of(answer: httpx.Response) -> str:
+    """Return the body as text; as UTF-8 if it cannot be read in the charset that it names."""
+    try:
+        return answer.text
+    except (ValueError, TypeError, AssertionError):  # also a charset that is no text encoding
+        return answer.content.decode("utf-8", "replace")
+
+
 def _jetty_reason(answer: httpx.Response) -> str | None:
     """Return the reason in an error page of Jetty; None for other bodies."""
-    match = _JETTY_REASON.search(answer.text)
+    match = _JETTY_REASON.search(_text_of(answer))
     return match and html.unescape(match[1] or match[2])
 
 
 def _plain_text(answer: httpx.Response) -> str | None:
     """Return the text of a refusal that is neither JSON nor HTML, as REST extensions send it."""
-    text = answer.text.strip()
+    text = _text_of(answer).strip()
     is_refusal = answer.is_error and json_of(answer) is None
     return text if is_refusal and not text.startswith("<") else None

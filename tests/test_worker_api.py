@@ -25,3 +25,12 @@ def test_a_body_that_is_no_json_is_no_defect(case: str) -> None:
     assert reason_of(answer)
     assert not is_temporary(answer)
     assert WorkerAnswer(409, body).message is None
+
+
+@pytest.mark.parametrize("charset", ["hex", "rot13", "idna", "utf-16"])
+def test_an_odd_charset_is_no_defect(charset: str) -> None:
+    """A body that its charset cannot decode is read as UTF-8."""
+    headers = {"content-type": f"text/plain; charset={charset}"}
+    answer = httpx.Response(500, headers=headers, content=b"zz\xff")
+    assert not is_temporary(answer)
+    assert reason_of(answer) == "zz\ufffd"

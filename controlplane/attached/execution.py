@@ -103,8 +103,10 @@ class CommandExecution:
         """Send the requests of a command; return the answer for the client.
 
         Raises:
-            NoWorkerAnswers: no worker has taken the first request; nothing was done.
+            NoWorkerAnswers: no worker has taken a request. If it was the first one, nothing was
+                done.
             OutcomeUnknown: a worker took a request and gave no answer.
+            LogError: the log of the cluster, or the trail, cannot be used.
         """
         command = accepted.request.command
         await self._stepped(accepted.request, ACCEPTED)

@@ -94,8 +94,8 @@ class CutOffCommands:
     async def end_with_retries(self, request: CommandRequest) -> None:
         """End a command once workers and log can be reached; else the next process ends it.
 
-        `LogNotUsable` is retried too: a right can be granted again. Each reason is reported once in
-        a row. The caller holds the lock of the connector.
+        `LogNotUsable` is retried too: a right can be granted again. Equal reasons in a row are
+        reported once. The caller holds the lock of the connector.
         """
         reported = ""
         while not self._closed:

@@ -217,8 +217,10 @@ class _WorkerConnection(asyncio.Protocol):
     def eof_received(self) -> None:
         if self._answer is None:
             self.close()
+        elif self._parser.their_state is h11.SEND_RESPONSE:
+            self._fail(httpx.RemoteProtocolError(_DISCONNECTED))
         else:
-            self._receive(b"")  # the end of a body without a length, or a lost answer
+            self._receive(b"")  # the end of a body without a length, or a lost rest
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
@@ -235,9 +237,6 @@ class _WorkerConnection(asyncio.Protocol):
                     self._body.append(bytes(event.data))
                 elif isinstance(event, h11.EndOfMessage):
                     self._complete()
-                    break
-                elif isinstance(event, h11.ConnectionClosed):
-                    self._fail(httpx.RemoteProtocolError(_DISCONNECTED))
                     break
         except h11.RemoteProtocolError as failure:
             self._fail(httpx.RemoteProtocolError(str(failure)))
@@ -266,7 +265,7 @@ class _WorkerConnection(asyncio.Protocol):
             answer.set_exception(failure)
 
 
-_DISCONNECTED = "Server disconnected without sending a response."
+_DISCONNECTED = "it closed the connection"
 
 
 def _bare(request: h11.Request) -> tuple[h11.Request, h11.EndOfMessage]:

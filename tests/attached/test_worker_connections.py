@@ -232,6 +232,14 @@ async def test_a_change_whose_answer_is_lost_is_not_sent_again(pieces: list[byte
             await client.send(READ)
 
 
+async def test_the_reason_of_a_closed_connection_is_told() -> None:
+    """The caller of a change learns what the worker did, in words about connections."""
+    async with RawServer([CLOSE]).running() as url, steering(url) as client:
+        with pytest.raises(OutcomeUnknown) as unknown:
+            await client.send(PAUSE)
+    assert str(unknown.value) == f"{url} gave no answer (it closed the connection)"
+
+
 async def test_a_body_that_contradicts_its_encoding_is_a_lost_answer() -> None:
     """The caller learns it at once, before the time-out."""
     limits = ConnectSettings(patience_ms=40, retry_ms=1, answer_timeout_ms=1_000 * PATIENCE_S)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Batch, ColumnBatch, Headers, batch_of
-from controlplane.logs.kafka.cluster import addresses
+from controlplane.core.order import Ends
+from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.protocol.errors import RETRIABLE, topic_error
 from controlplane.logs.kafka.protocol.read_requests import FetchedPartition
@@ -21,6 +22,7 @@ from controlplane.logs.kafka.reads.decoder import decode
 from controlplane.logs.kafka.reads.frames import partition_frames
 from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
+from controlplane.settings.security import KafkaSecurity
 from tests.patience import PATIENCE_S
 
 AT = ("offsets", 3)
@@ -264,6 +266,22 @@ def test_a_number_of_many_bytes_is_damage() -> None:
     broken[second : second + 20] = b"\xff" * 20
     with pytest.raises(LogCorrupt, match="a number has more than ten bytes"):
         read(checked(broken))
+
+
+async def test_a_partition_that_is_added_during_a_read_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic gets a partition between the requests for its ends and for its starts."""
+    answers = [{"t": [0]}, {"t": [0, 0]}, {"t": [0, 0]}]
+
+    async def offsets(*_: object) -> Ends:
+        return answers.pop(0)
+
+    monkeypatch.setattr(KafkaReader, "_offsets", offsets)
+    cluster = Cluster((("broker", 9092),), KafkaSecurity(), ReadLimits())
+    reader = KafkaReader(cluster, "read_committed", ReadLimits(), None)
+    assert [batch async for batch in reader.read(["t"])] == []
+    assert not answers
 
 
 def _compressed(made: bytearray, codec: int) -> bytearray:

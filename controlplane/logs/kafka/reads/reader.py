@@ -126,7 +126,9 @@ class KafkaReader:
         stops = {
             at: min(end, limits.get(at, end)) for at, end in _flat(await self.ends(topics)).items()
         }
-        positions = await self._positions(topics, start or {})
+        starts = await self._positions(topics, start or {})
+        # A partition that was added after the first request has no stop.
+        positions = {at: offset for at, offset in starts.items() if at in stops}
         for isolation, limit in await self._passes(topics, stops):
             fetching = FetchLoop(positions, limit, isolation, self._limits)
             async with aclosing(self._stream(fetching, self._limits.patience_ms)) as batches:
