@@ -84,6 +84,20 @@ def _address(text: str) -> BrokerAddress:
     return host.strip("[]"), int(port)
 
 
+class _BrokerOpening:
+    """Attempts to connect to one broker.
+
+    Requests that wait for an attempt share its failure. Else they would wait one after the other
+    for a broker that does not answer.
+    """
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        """Held during an attempt."""
+        self.failure: Exception | None = None
+        """Failure of the last attempt."""
+
+
 class Cluster:
     """Brokers of a cluster, with one connection each. Every failure is raised as a `LogError`.
 
@@ -107,7 +121,7 @@ class Cluster:
         # Certificates are read once: their files may be gone when a connection is reopened.
         self._tls = tls or (tls_context(security.tls) if security.tls else None)
         self._connections: dict[BrokerAddress, AIOKafkaConnection] = {}
-        self._opening: dict[BrokerAddress, asyncio.Lock] = {}
+        self._opening: dict[BrokerAddress, _BrokerOpening] = {}
         self._brokers: dict[int, BrokerAddress] = {}
         self._closing: list[asyncio.Future[None]] = []
         self._closed = False
@@ -239,13 +253,22 @@ class Cluster:
         return response
 
     async def _connection(self, address: BrokerAddress) -> AIOKafkaConnection:
-        async with self._opening.setdefault(address, asyncio.Lock()):
+        opening = self._opening.setdefault(address, _BrokerOpening())
+        has_waited = opening.lock.locked()
+        async with opening.lock:
             if self._closed:
                 raise LogUnavailable(_CLOSED)
             connection = self._connections.get(address)
             if connection is None or not connection.connected():
                 self._connections.pop(address, None)
-                connection = await self._open(address)
+                if has_waited and opening.failure is not None:
+                    raise opening.failure
+                opening.failure = None
+                try:
+                    connection = await self._open(address)
+                except _FAILURES as failure:
+                    opening.failure = failure
+                    raise
                 if self.closed:  # meanwhile
                     await self._wait_for_sockets([connection.close()])
                     raise LogUnavailable(_CLOSED)

@@ -35,8 +35,8 @@ class UnsendableRequest(LogNotUsable):
 
     def __init__(self) -> None:
         super().__init__(
-            "a name is too long for a request to the brokers (32,767 bytes), or contains half a "
-            "surrogate pair: choose another"
+            "a request to the brokers would contain a name of more than 32,767 bytes, half a "
+            "surrogate pair, or a number that is too large: change it"
         )
 
 
