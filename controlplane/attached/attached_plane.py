@@ -70,6 +70,8 @@ class _QueuedRequest:
     def __init__(self, request: CommandRequest) -> None:
         self.request = request
         self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
+        self.callers = 0
+        """Number of callers that wait for the answer."""
         self.begun = False
         """True once it has the connector's lock: from then on, a request may be sent."""
         self.since_ms = request.at_ms
@@ -187,14 +189,15 @@ class AttachedPlane:
     ) -> AttachedAnswer:
         """Carry out a command by requests to the workers; return the worker's answer.
 
+        A cancelled call cancels its command if that has not begun, and no other caller waits for
+        it.
+
         Raises:
             TooMany: too many commands wait.
             TimedOut: the command takes longer than a worker may; it goes on.
             LogError: the trail cannot be written, and nothing was done.
         """
         del profile
-        if self._closed:
-            raise Closed("Worker is shutting down")
         request = CommandRequest(
             command=command,
             command_id=self._around.new_id() if key is None else key,
@@ -202,7 +205,9 @@ class AttachedPlane:
             principal=principal,
             keyed=key is not None,
         )
-        job = self._running.get(request.command_id)
+        job = await self._job_to_join(request.command_id)
+        if self._closed:
+            raise Closed("Worker is shutting down")
         if job is None:
             earlier = self._earlier(request)
             if earlier is not None:
@@ -210,11 +215,7 @@ class AttachedPlane:
             job = self._begin(request)
         elif not command_log.are_equal(job.request.command, request.command):
             return command_log.other_command(request)
-        try:
-            async with asyncio.timeout(self._patience_s):
-                return await asyncio.shield(job.answer)  # callers with the same key share it
-        except TimeoutError:
-            raise TimedOut("Request timed out; it goes on, and may still succeed") from None
+        return await self._answer_of(job)
 
     def command_of(self, key: str) -> AnyCommand | None:
         """Return the command that was accepted under an idempotency key, while it is kept."""
@@ -230,6 +231,27 @@ class AttachedPlane:
         return await self._client.send(ConnectRequest(method, target, body=body))
 
     # --- one command ------------------------------------------------------------------------------
+
+    async def _job_to_join(self, command_id: str) -> _QueuedRequest | None:
+        """Return the job that runs a command id; wait for the end of a job that is cancelled."""
+        while (job := self._running.get(command_id)) is not None and job.task.cancelling():
+            await asyncio.wait([job.task])  # its callback has then removed the job
+        return job
+
+    async def _answer_of(self, job: _QueuedRequest) -> AttachedAnswer:
+        """Wait for the answer to a command; callers with the same key share it."""
+        job.callers += 1
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await asyncio.shield(job.answer)
+        except TimeoutError:
+            raise TimedOut("Request timed out; it goes on, and may still succeed") from None
+        except asyncio.CancelledError:
+            if job.callers == 1 and not job.begun:
+                job.task.cancel()
+            raise
+        finally:
+            job.callers -= 1
 
     def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
         """Answer of the command that had this id before; None: it is new.
