@@ -43,8 +43,14 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         ValueError: `unreadable` has another value.
     """
     # Imported on demand: the command line gives help without Arrow.
-    from replay.fleet.open_archive import ArchiveOptions, OpenArchive, names_in  # noqa: PLC0415
+    from replay.fleet.open_archive import (  # noqa: PLC0415
+        ArchiveOptions,
+        OpenArchive,
+        member,
+        names_in,
+    )
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
-    options = ArchiveOptions(names_in(clusters), exactly_once, trust, OnUnreadable(unreadable))
+    treatment = member(OnUnreadable, "unreadable", unreadable)
+    options = ArchiveOptions(names_in(clusters), exactly_once, trust, treatment)
     return OpenArchive(str(archive), options, dict(conf or {}), spark)

@@ -7,6 +7,7 @@ this module decides how a sentence names the cluster of an error.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from controlplane.core.moments import UnknownMoment
@@ -56,6 +57,20 @@ def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | Clu
         return answer()
     except OF_ONE_CLUSTER as error:
         return ClusterProblem(cluster, str(error))
+
+
+def answers_of_each(
+    names: Iterable[str], ask: Callable[[str], T], failed: dict[str, str]
+) -> dict[str, T]:
+    """Return the answers about clusters by name; problems are added to `failed`."""
+    answers: dict[str, T] = {}
+    for name in names:
+        answer = attempted(name, partial(ask, name))
+        if isinstance(answer, ClusterProblem):
+            failed[name] = answer.problem
+        else:
+            answers[name] = answer
+    return answers
 
 
 def parts_or_problem(answers: Iterable[T | ClusterProblem]) -> list[T] | ClusterProblem:

@@ -14,12 +14,18 @@ from replay.archive.stores.object_store import CLAIMS
 from replay.archive.stores.store import ArchiveStore
 from replay.errors import NoArchive, no_archive
 
-_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-"""Cluster names follow the rules of topic names, because folders are named after them."""
+_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,247}")
+"""Cluster names follow the rules of topic names, because folders are named after them.
+
+A file system allows 255 bytes, and 8 of them are `cluster=`.
+"""
 
 _OFFSET_DIGITS = 19
 _HASH_DIGITS = 12
 """Digits of the content hash in a file name; appends with different content never share a name."""
+
+_STEM = 200
+"""Greatest number of letters before the hash in the name of a snapshot."""
 
 WRITER_DIGITS = 8
 """Digits of the random part of file names that keeps the files of two merges apart."""
@@ -31,7 +37,8 @@ def check_cluster(cluster: str) -> None:
     """Raise `NoArchive` for an invalid cluster name."""
     if not _NAME.fullmatch(cluster):
         raise NoArchive(
-            f"{cluster[:60]!r} cannot be the name of a cluster: use letters, digits, '.', '_', '-'"
+            f"{cluster[:60]!r} cannot be the name of a cluster: use up to 247 letters, digits, "
+            "'.', '_', '-'"
         )
 
 
@@ -142,8 +149,11 @@ def removed_offsets(
 
 
 def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
-    """Name of a snapshot file: the rows of a topic, or folded states."""
-    return f"{folder(cluster)}/_snapshots/{what}-{sha256[:_HASH_DIGITS]}.{ending}"
+    """Name of a snapshot file: the rows of a topic, or folded states.
+
+    A long `what` is cut: a topic has up to 249 letters. The hash keeps the names apart.
+    """
+    return f"{folder(cluster)}/_snapshots/{what[:_STEM]}-{sha256[:_HASH_DIGITS]}.{ending}"
 
 
 def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
@@ -154,7 +164,7 @@ def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
 
 def _lies_in(inside: str, name: str) -> bool:
     # Names of clusters and topics may contain two dots, so each part of the path is compared whole.
-    return name.startswith(inside) and ".." not in name.split("/")
+    return name.startswith(inside) and ".." not in name.split("/") and "\0" not in name
 
 
 def _part(cluster: str, place: tuple[str, int]) -> str:

@@ -1,5 +1,6 @@
 """Thresholds of findings, each with its unit and reason."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
@@ -124,20 +125,20 @@ class BadThreshold(ReplayError):
     """Unknown threshold or invalid value. The message lists the names, or gives the least value."""
 
 
-def thresholds(changes: dict[str, str]) -> Thresholds:
-    """Default thresholds with the given changes: `{"stall-ms": "60000"}`.
+def thresholds(changes: Mapping[str, str | int]) -> Thresholds:
+    """Default thresholds with the given changes: `{"stall-ms": "60000"}`, or numbers.
 
     Raises:
         BadThreshold: unknown name, no number, or a value that is too small.
     """
     by_name = {threshold.name: threshold for threshold in all_thresholds()}
     fields = {}
-    for name, text in changes.items():
+    for name, value in changes.items():
         if name not in by_name:
             raise BadThreshold(f"{name} is no threshold: choose from {', '.join(sorted(by_name))}")
-        least, number = by_name[name].least, _number(text)
+        least, number = by_name[name].least, _number(str(value))
         if number is None or number < least:
-            raise BadThreshold(f"{name} cannot be {text!r}: give a whole number from {least} on")
+            raise BadThreshold(f"{name} cannot be {value!r}: give a whole number from {least} on")
         fields[name.replace("-", "_")] = number
     return Thresholds(**fields)
 

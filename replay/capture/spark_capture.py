@@ -152,7 +152,7 @@ class SparkCapture(LogCapture):
         spans: dict[PartitionId, range] = {}
         for topic in topics:
             starts = (await self._log.starts([topic]))[topic]
-            ends = (await self._log.ends([topic]))[topic]
+            ends = (await self._log.ends([topic]))[topic][: len(starts)]
             self._check_ends(topic, ends)
             archived_to = self._starts(topic, len(ends))
             for partition, (begin, end) in enumerate(zip(starts, ends, strict=True)):

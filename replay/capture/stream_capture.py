@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from controlplane.logs.cluster_topics import missing_topics
 from controlplane.logs.log import ReadableLog
 from replay.archive.archived_cluster import PartitionId
 from replay.capture.log_capture import CaptureResult, CaptureTarget
@@ -221,17 +222,21 @@ class StreamedCapture(SparkCapture):
     """Capture of the micro-batches of a stream, which decides their end offsets."""
 
     async def topics_to_archive(self) -> set[str]:
-        """Existing topics that are to be archived."""
-        topics = self._target.topics
+        """Existing topics that are to be archived.
+
+        Raises:
+            LogNotUsable: there is no config topic.
+        """
+        topics, existing = self._target.topics, await self._log.topics()
+        missing_topics(topics, existing)
         named = {topics.config, topics.offsets, topics.status, topics.commands}
-        existing = await self._log.topics()
         return (named | self._known_topics() | self._own) & existing.keys()
 
     async def positions(self, topics: set[str]) -> dict[PartitionId, int]:
         """Start offsets of a stream: the last archived record, or the begin of a partition."""
         existing = await self._log.topics()
         offsets = {}
-        for topic in topics:
+        for topic in topics & existing.keys():
             for partition, offset in enumerate(self._starts(topic, existing[topic])):
                 offsets[topic, partition] = offset or EARLIEST
         return offsets
@@ -249,7 +254,8 @@ class StreamedCapture(SparkCapture):
         `repeated`: an earlier run of the stream has planned it.
 
         Raises:
-            ArchiveConflict: the batch begins after the end of the archive, or contradicts it.
+            ArchiveConflict: the batch begins after the end of the archive, or contradicts it; or
+                a topic has lost a partition.
         """
         begins: dict[PartitionId, int] = {}
         ends: dict[PartitionId, int] = {}
@@ -259,6 +265,11 @@ class StreamedCapture(SparkCapture):
             starts = (await self._log.starts([topic]))[topic]
             begins |= {(topic, number): start for number, start in enumerate(starts)}
             ends |= {(topic, number): end for number, end in enumerate(topic_ends)}
+        for topic, partition in sorted(behind.keys() - begins.keys()):
+            raise ArchiveConflict(
+                f"{topic} has lost partition {partition}: it was recreated. Capture it as another "
+                "cluster (NAME=LOG)"
+            )
         spans = {
             place: range(min(end, max(first.get(place, EARLIEST), begins[place])), end)
             for place, end in behind.items()

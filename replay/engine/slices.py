@@ -65,10 +65,12 @@ def slices(
     if part.rows <= limits.slice_rows or not reducible(part.topic, cluster.topics):
         return [PlanSlice(part, None)]
     groups: list[list[FileRows]] = [[]]
+    rows = 0
     for piece in part.pieces:
-        rows = sum(rows_of_file.end - rows_of_file.begin for rows_of_file in (*groups[-1], piece))
+        rows += piece.end - piece.begin
         if groups[-1] and rows > limits.slice_rows:
             groups.append([])
+            rows = piece.end - piece.begin
         groups[-1].append(piece)
     before = _before(cluster, part)
     return [

@@ -99,14 +99,14 @@ def _covered(source: ArchiveSource, name: str) -> Iterator[RowDocument]:
 
 
 def audit_table(
-    question: FleetQuestion, clusters: Sequence[str], changes: Mapping[str, str], by: Executor
+    question: FleetQuestion, clusters: Sequence[str], changes: Mapping[str, str | int], by: Executor
 ) -> FleetAnswer:
     """Audit clusters, and the resources that they share.
 
     Raises:
         BadThreshold: a threshold is unknown or has an invalid value.
     """
-    task = AuditTask(question.profiles[0], read_thresholds(dict(changes)))
+    task = AuditTask(question.profiles[0], read_thresholds(changes))
     outcomes, problems = _judged(question, task, clusters, by)
     findings = fleet_findings(outcome.audited for outcome in outcomes)
     rows = [finding_row(finding) for finding in findings]

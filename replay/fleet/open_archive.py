@@ -8,7 +8,8 @@ ones: Spark's tasks make their rows. Without a session, tables are Arrow tables.
 of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_rows`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
@@ -66,11 +67,28 @@ def _moment(text: str | None) -> str | None:
     """Check the form of a moment, so that a typing error does not look like unreadable clusters.
 
     Raises:
+        TypeError: it is no text.
         UnknownMoment: it is too long, or neither a record, a time nor a vector.
     """
-    if text is not None:
-        check_form(text)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError(f"a moment is a text, such as '2026-03-01T00:00:00Z', not {text!r}")
+    check_form(text)
     return text
+
+
+EnumT = TypeVar("EnumT", bound=Enum)
+
+
+def member(kind: type[EnumT], name: str, text: str) -> EnumT:
+    """Value of an argument that has few values. Raises `ValueError` for any other value."""
+    for each in kind:
+        if each.value == text:
+            return each
+    raise ValueError(
+        f"{name} cannot be {text!r}: choose from {', '.join(each.value for each in kind)}"
+    )
 
 
 def _check_tables(tables: Iterable[str]) -> None:
@@ -200,7 +218,7 @@ class OpenArchive(Generic[FrameT]):
         *,
         as_of: str | None = None,
         release: str = KIP,
-        thresholds: dict[str, str] | None = None,
+        thresholds: Mapping[str, str | int] | None = None,
     ) -> FrameT:
         """Find problems in the logs, the worst first (`schemas.FINDINGS`).
 
@@ -232,7 +250,7 @@ class OpenArchive(Generic[FrameT]):
         """
         before, after = self._profile(start), self._profile(goal)
         question = FleetQuestion(self._source, _moment(as_of), (before, after))
-        rollout = RolloutMode(mode) if mode else None
+        rollout = member(RolloutMode, "mode", mode) if mode else None
         table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)
         return self._small(table.answer(self._unreadable))
 
@@ -297,7 +315,7 @@ class OpenArchive(Generic[FrameT]):
         checkpoint: str,
         *,
         release: str = KIP,
-        thresholds: dict[str, str] | None = None,
+        thresholds: Mapping[str, str | int] | None = None,
     ) -> ArchiveFeed:
         """Return the feed of changes: `advance` it by one batch, or `start` a stream of Spark.
 

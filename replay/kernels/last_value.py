@@ -11,6 +11,7 @@ from replay.kernels.row_runs import (
     NumberedKeys,
     RowIndexes,
     RowRun,
+    joined,
     running_times,
     visible,
 )
@@ -30,7 +31,7 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
     """
     tables: list[pa.Table] = []
     taken = pa.array([], pa.binary())
-    for rows in reversed(runs):
+    for rows in reversed(joined(runs)):
         keys, places = _new(rows, taken, aborted=aborted, null=null)
         if not len(places):
             continue

@@ -40,6 +40,40 @@ class HeldRows(NamedTuple):
         return self.table.select(columns)
 
 
+class JoinedRows(NamedTuple):
+    """Consecutive runs as one run."""
+
+    runs: Sequence[RowRun]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def read(self, *columns: str) -> pa.Table:
+        """Read some columns of all runs."""
+        return pa.concat_tables([rows.read(*columns) for rows in self.runs])
+
+
+JOINED_ROWS = 65_536
+"""Greatest number of rows of runs that are joined; it bounds the memory."""
+
+
+def joined(runs: Sequence[RowRun]) -> list[RowRun]:
+    """Join short consecutive runs.
+
+    A reduction compares each run with all keys of the later runs. An archive that was never merged
+    may have a run for each minute.
+    """
+    groups: list[list[RowRun]] = []
+    length = 0
+    for rows in runs:
+        length += len(rows)
+        if not groups or length > JOINED_ROWS:
+            groups.append([])
+            length = len(rows)
+        groups[-1].append(rows)
+    return [group[0] if len(group) == 1 else JoinedRows(group) for group in groups]
+
+
 class NumberedKeys(NamedTuple):
     """Keys of rows as numbers; the last number is the null key."""
 
@@ -50,6 +84,9 @@ class NumberedKeys(NamedTuple):
     def of(cls, column: pa.ChunkedArray) -> "NumberedKeys":
         """Number the keys of a column. Equal keys get one number, in any dictionary."""
         if not pa.types.is_dictionary(column.type):
+            # Each of several chunks would carry the keys of all earlier ones.
+            chunk = column.combine_chunks()
+            column = pa.chunked_array([chunk]) if isinstance(chunk, pa.Array) else chunk
             column = column.dictionary_encode()
         whole = column.cast(_KEYS).unify_dictionaries().combine_chunks()
         if isinstance(whole, pa.ChunkedArray):  # a column of no chunk or of several

@@ -14,7 +14,14 @@ from controlplane.core.fold.live_statuses import decides
 from controlplane.core.releases.profile_groups import of_each
 from controlplane.core.releases.profiles import Profile
 from replay.kernels.last_value import LAST, last_values
-from replay.kernels.row_runs import NumberedKeys, RowIndexes, RowRun, running_times, visible
+from replay.kernels.row_runs import (
+    NumberedKeys,
+    RowIndexes,
+    RowRun,
+    joined,
+    running_times,
+    visible,
+)
 
 COUNTING = LAST.append(pa.field("timestamp", pa.int64()))
 """Columns of the result; `timestamp` is the running maximum, which defines the order."""
@@ -29,6 +36,7 @@ def counting_rows(
     last value before a final tombstone. They have every row of a key whose last row is a value. The
     state is the same, but the record that caused it may differ.
     """
+    runs = joined(runs)
     last = last_values(runs, aborted=aborted, null=not removed)
     undecided = undecided_keys(last, profiles) if removed else _with_values(last)
     later = pa.array([], pa.binary())
@@ -70,7 +78,7 @@ def _with_values(last: pa.Table) -> pa.Array:
 def _counting(
     rows: RowRun, later: pa.Array, undecided: pa.Array, *, aborted: bool, removed: bool
 ) -> tuple[pa.Array, RowIndexes]:
-    """Keys with values in this run, and its rows that may count.
+    """Keys with values in this run and in no later one, and its rows that may count.
 
     Three kinds of rows may count:
 
@@ -81,7 +89,8 @@ def _counting(
     keys = NumberedKeys.of(rows.read("key").column("key"))
     last = keys.last(visible(rows, aborted=aborted, null=not removed))
     keep = np.zeros(len(rows), np.bool_)
-    keep[last[(last >= 0) & ~keys.inside(later)]] = True
+    is_new = (last >= 0) & ~keys.inside(later)
+    keep[last[is_new]] = True
     keep |= rows.read("value").column("value").is_null().to_numpy()
     keep |= keys.inside(undecided)[keys.codes]
     seen_rows = visible(rows, aborted=aborted)
@@ -89,5 +98,4 @@ def _counting(
         hidden = np.ones(len(rows), np.bool_)
         hidden[seen_rows] = False
         keep &= ~hidden
-    present = np.flatnonzero(last >= 0)
-    return keys.at(last[present]), np.flatnonzero(keep)
+    return keys.at(last[is_new]), np.flatnonzero(keep)

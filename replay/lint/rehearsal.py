@@ -95,7 +95,8 @@ class Rehearsal(msgspec.Struct, frozen=True):
             finding, covered = rule(self, name, changes)
             if finding is not None:
                 yield finding
-            changes = [change for change in changes if change not in covered]
+            gone = set(map(id, covered))  # a comparison of many changes would take long
+            changes = [change for change in changes if id(change) not in gone]
 
     def finding(
         self,

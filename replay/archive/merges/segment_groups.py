@@ -24,18 +24,15 @@ def groups(
     bytes for one segment.
     """
     group: list[Segment] = []
+    records = stored_bytes = 0  # of the group: a group may have very many segments
     for segment in segments:
-        if group and not _fits([*group, segment], sizes):
+        records += segment.stored.records
+        stored_bytes += segment.stored.bytes
+        if group and (records > sizes.segment_records or stored_bytes > GROUP_BYTES):
             yield from _worthwhile(group, fresh)
-            group = []
+            group, records, stored_bytes = [], segment.stored.records, segment.stored.bytes
         group.append(segment)
     yield from _worthwhile(group, fresh)
-
-
-def _fits(group: Sequence[Segment], sizes: SegmentSizes) -> bool:
-    records = sum(segment.stored.records for segment in group)
-    stored_bytes = sum(segment.stored.bytes for segment in group)
-    return records <= sizes.segment_records and stored_bytes <= GROUP_BYTES
 
 
 def _worthwhile(group: Sequence[Segment], fresh: Container[str]) -> Iterator[Sequence[Segment]]:

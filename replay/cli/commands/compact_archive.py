@@ -1,7 +1,6 @@
 """`replay compact-archive`: merge of small segments and of manifests, and removal by age."""
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -29,7 +28,7 @@ from replay.cli.options.durations import retain_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
-from replay.cluster_problem import ClusterProblem, attempted, problem_lines
+from replay.cluster_problem import answers_of_each, problem_lines
 
 T = TypeVar("T", CompactionResult, ExpectedRemoval)
 
@@ -80,28 +79,18 @@ def compact_archive(  # noqa: PLR0913 - click passes every option by name
     clusters = layout.selected_clusters(store, names)
     failed: dict[str, str] = {}
     if is_rehearsal:
-        plans = _tried(lambda name: expected(store, name, options), clusters, failed)
-        _show(plans, failed, output, _print_plans)
+        plans = answers_of_each(clusters, lambda name: expected(store, name, options), failed)
+        _show([*plans.values()], failed, output, _print_plans)
     else:
         with bar() as shown:
-            results = _tried(lambda name: compact(store, name, options, shown), clusters, failed)
-        _show(results, failed, output, _print_results)
+            results = answers_of_each(
+                clusters, lambda name: compact(store, name, options, shown), failed
+            )
+        _show([*results.values()], failed, output, _print_results)
     for sentence in problem_lines(failed, len(clusters)):
         note(f"Error: {sentence}")
     if failed:
         raise SystemExit(REFUSED)
-
-
-def _tried(attempt: Callable[[str], T], names: Iterable[str], failed: dict[str, str]) -> list[T]:
-    """Results of an attempt on each cluster; failures are added to `failed`."""
-    results: list[T] = []
-    for name in names:
-        result = attempted(name, partial(attempt, name))
-        if isinstance(result, ClusterProblem):
-            failed[name] = result.problem
-        else:
-            results.append(result)
-    return results
 
 
 def _show(
@@ -145,5 +134,5 @@ def _print_plans(plans: list[ExpectedRemoval]) -> None:
 
 def _plan_row(plan: ExpectedRemoval) -> tuple[str, ...]:
     records, size = removed_numbers(plan.expired)
-    cut = NONE if plan.cut_ms is None else time_text(plan.cut_ms)
+    cut = NONE if plan.cut_ms is None or plan.cut_ms < 0 else time_text(plan.cut_ms)
     return (plan.cluster, cut, str(records), str(plan.records), str(size))

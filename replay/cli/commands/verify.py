@@ -1,8 +1,7 @@
 """`replay verify`: integrity of an archive, and its gaps."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -27,14 +26,12 @@ from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
-from replay.cluster_problem import ClusterProblem, attempted, problem_lines
+from replay.cluster_problem import answers_of_each, problem_lines
 from replay.doubts import DoubtKind
 from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
 
 SHOWN = 20
 """Flaws, gaps, unknown spans and removals that are printed per cluster; JSON has all."""
-
-T = TypeVar("T")
 
 
 class _VerifyResults(NamedTuple):
@@ -113,28 +110,16 @@ def _verify_all(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
     """Verify the named clusters; without names, all."""
     failed: dict[str, str] = {}
     clusters = layout.selected_clusters(store, names)
-    opened = _tried(lambda name: open_cluster(store, name), clusters, failed)
+    opened = answers_of_each(clusters, lambda name: open_cluster(store, name), failed)
     with bar() as shown:
         shown.begin("verifying", sum(_bytes(cluster) for cluster in opened.values()))
-        results = _tried(lambda name: verified(opened[name], shown.advance), opened, failed)
+        results = answers_of_each(
+            opened, lambda name: verified(opened[name], shown.advance), failed
+        )
     sound = [name for name, result in results.items() if not result.flaws]
-    covered = _tried(lambda name: list(coverage(opened[name])), sound, failed)
+    covered = answers_of_each(sound, lambda name: list(coverage(opened[name])), failed)
     results = {name: result for name, result in results.items() if name not in failed}
     return _VerifyResults(opened, results, failed, covered)
-
-
-def _tried(
-    attempt: Callable[[str], T], names: Iterable[str], failed: dict[str, str]
-) -> dict[str, T]:
-    """Results of an attempt by name; failures are added to `failed`."""
-    results: dict[str, T] = {}
-    for name in names:
-        result = attempted(name, partial(attempt, name))
-        if isinstance(result, ClusterProblem):
-            failed[name] = result.problem
-        else:
-            results[name] = result
-    return results
 
 
 def _flawed(result: Verification) -> str:

@@ -41,7 +41,10 @@ class CompactionResult(NamedTuple):
     leftovers: int
     """Number of removed files of killed processes."""
     cut_ms: int | None
-    """Time before which superseded records were removed; None: without retention."""
+    """Time before which superseded records were removed; None: without retention.
+
+    Negative if the age reaches back before 1970: no record is that old.
+    """
 
     @property
     def document(self) -> dict[str, Any]:
@@ -58,7 +61,7 @@ class CompactionResult(NamedTuple):
     def sentences(self) -> list[str]:
         """Remarks about removed and remaining files for people, one sentence each."""
         cluster, sentences = self.merge.cluster, []
-        if self.cut_ms is not None:
+        if self.cut_ms is not None and self.cut_ms >= 0:
             sentences.append(f"{cluster}: {_expired_text(self.merge.expired, self.cut_ms)} removed")
         if self.removal.remaining:
             files = count(self.removal.remaining, "replaced file")

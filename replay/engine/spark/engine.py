@@ -51,7 +51,9 @@ class SparkEngine:
         """Return, for each query, the state of each release.
 
         Raises:
-            ArchiveCorrupt: a file is damaged or missing, or a task raised another `ReplayError`.
+            ArchiveCorrupt: a file is damaged or missing.
+            ArchiveBusy: a merge has removed a file since the archive was opened.
+            NoArchive: the archive cannot be read.
             NoSpark: Spark has failed.
         """
         return [
@@ -101,7 +103,9 @@ class SparkEngine:
         """Reduce all works in one job; `cut` holds the slices of each work, by default one slice.
 
         Raises:
-            ArchiveCorrupt: a file is damaged or missing, or a task raised another `ReplayError`.
+            ArchiveCorrupt: a file is damaged or missing.
+            ArchiveBusy: a merge has removed a file since the archive was opened.
+            NoArchive: the archive cannot be read.
             NoSpark: Spark has failed.
         """
         if not works:

@@ -8,11 +8,12 @@ or as pickled findings.
 from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from replay.errors import ArchiveCorrupt
+from replay.errors import ArchiveBusy, ArchiveCorrupt, NoArchive, ReplayError
 
 PIECE_BYTES = 16 * 1024 * 1024
 """Greatest size of a piece."""
@@ -57,7 +58,12 @@ def by_work(table: pa.Table) -> Iterator[tuple[int, list[TaskOutput]]]:
 
 # --- rows ---------------------------------------------------------------------------------------
 
-_WRONG = b"wrong"
+_WRONG, _KIND = b"wrong", b"kind"
+_KINDS = MappingProxyType(
+    {error.__name__.encode(): error for error in (ArchiveBusy, ArchiveCorrupt, NoArchive)}
+)
+"""Errors that keep their class; the driver raises `ArchiveCorrupt` for any other."""
+
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -70,20 +76,23 @@ def rows_content(table: pa.Table) -> bytes:
     return content
 
 
-def wrong_content(sentence: str) -> bytes:
-    """Encode an error sentence in place of rows."""
-    metadata = sentence.encode("utf-8", "backslashreplace")
-    return rows_content(pa.table({}).replace_schema_metadata({_WRONG: metadata}))
+def wrong_content(error: ReplayError) -> bytes:
+    """Encode an error in place of rows."""
+    metadata = {
+        _WRONG: str(error).encode("utf-8", "backslashreplace"),
+        _KIND: type(error).__name__.encode(),
+    }
+    return rows_content(pa.table({}).replace_schema_metadata(metadata))
 
 
 def rows_of(content: bytes) -> pa.Table:
     """Decode rows.
 
     Raises:
-        ArchiveCorrupt: the task failed with a `ReplayError`; the message is its sentence.
+        ReplayError: the error of the task, with its class (`_KINDS`) and its sentence.
     """
     table = pa.ipc.open_stream(content).read_all()
-    wrong = (table.schema.metadata or {}).get(_WRONG)
-    if wrong is not None:
-        raise ArchiveCorrupt(wrong.decode())
+    metadata = table.schema.metadata or {}
+    if _WRONG in metadata:
+        raise _KINDS.get(metadata[_KIND], ArchiveCorrupt)(metadata[_WRONG].decode())
     return table

@@ -2,7 +2,7 @@
 
 A row counts if the state depends on it. Only these rows pass through the JVM. A task reads files
 like the local engine, with the same kernels. A `ReplayError`, such as a damaged file, is returned
-as its sentence: Spark would repeat a task that raises it.
+in place of rows. Spark would repeat a task that raises it.
 """
 
 import heapq
@@ -167,8 +167,8 @@ def _merged(work: SliceWork, slices: Sequence[TaskOutput]) -> pa.Table:
 
 
 def _answer(find: Callable[[], pa.Table]) -> bytes:
-    """Encode the rows, or the sentence of any `ReplayError`."""
+    """Encode the rows, or any `ReplayError`."""
     try:
         return rows_content(find())
     except ReplayError as error:
-        return wrong_content(str(error))
+        return wrong_content(error)

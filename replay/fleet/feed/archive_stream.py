@@ -135,6 +135,7 @@ def started(session: SparkSession, feed: "ArchiveFeed", every_s: float | None) -
     Raises:
         NoSpark: Spark cannot write the checkpoint.
     """
+    feed.trouble = None  # of an earlier query
     archive = FollowedArchive(
         feed.context.source, feed.clusters, feed.batch, frozenset(feed.unread)
     )

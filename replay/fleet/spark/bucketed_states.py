@@ -28,7 +28,7 @@ from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bund
 from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.key_buckets import BucketFold, BucketPart, in_buckets
 from replay.engine.states.order_marks import OffsetMark
-from replay.errors import ArchiveCorrupt, ReplayError
+from replay.errors import ReplayError
 from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion
 
 PIECE_BYTES = 1024 * 1024
@@ -183,7 +183,7 @@ def _of_slice(numbered: NumberedWork, fold: BucketFold) -> Iterator[pa.RecordBat
         for bucket in range(fold.buckets):
             yield from _pieces(
                 place | {"bucket": bucket, "slice": at, "disputed": False},
-                wrong_content(str(error)),
+                wrong_content(error),
             )
         return
     for bucket, disputed, rows in in_buckets(table, fold.profiles, fold.buckets):
@@ -208,7 +208,7 @@ def _folded(
         name, fold = large[number].cluster, large[number].fold
         try:
             parts = list(_parts(bucket_rows))
-        except ArchiveCorrupt as error:
+        except ReplayError as error:
             yield from make(FoldedBucket(name, bucket, (), str(error)))
         else:
             states, marks = fold.states(bucket, parts), fold.order_marks(bucket, parts)

@@ -1,5 +1,7 @@
 """Appends: a repeated append adds nothing; contradictions are refused; gaps are named."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,12 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, Position, batch_of
+from controlplane.core.order import Ends
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
-from replay.capture.secrets import dropped_secrets
+from replay.capture.log_capture import CaptureTarget, LogCapture
+from replay.capture.secrets import dropped_secrets, kept_secrets
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
 from tests.conftest import examples
 from tests.laws.entries import logs
@@ -105,6 +109,31 @@ def test_a_topic_with_fewer_partitions_than_archived_is_refused(tmp_path: Path) 
     assert capture(tmp_path, log_of(fewer), goes_on=False).added == 1
 
 
+@pytest.mark.parametrize("request_name", ["starts", "ends"])
+def test_the_next_look_reads_a_partition_that_is_added_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_name: str
+) -> None:
+    """A topic gains a partition with a record between two requests of a capture."""
+    topic = "connect-offsets"
+    first, second = (Entry(topic, number, 0, 1_000, b"k", b"{}") for number in range(2))
+    log = log_of([*configs(0), first])
+    original = getattr(log, request_name)
+
+    async def grows(topics: Sequence[str]) -> Ends:
+        answer: Ends = await original(topics)
+        if topic in topics:
+            await log.add_partitions(topic, 2)
+            await log.put([second])
+        return answer
+
+    monkeypatch.setattr(log, request_name, grows)
+    assert capture(tmp_path, log).added == 2
+    monkeypatch.undo()
+    result = capture(tmp_path, log)
+    assert (result.added, verified(result.cluster).flaws) == (1, ())
+    assert archived(result.cluster) == [*configs(0), first, second]
+
+
 @pytest.mark.parametrize("name", ["a..b", "..a", "a.."])
 def test_a_name_may_contain_two_dots(tmp_path: Path, name: str) -> None:
     """The name of a cluster may contain two dots, as that of a topic may."""
@@ -145,9 +174,20 @@ def test_an_archive_keeps_its_topics_and_secret_policy(tmp_path: Path) -> None:
         Appender(FolderStore(str(tmp_path)), NAME, Topics(config="other"))
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä"])
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä", "a" * 248])
 def test_a_cluster_name_must_be_a_safe_folder_name(tmp_path: Path, name: str) -> None:
     """A cluster name must follow the rules for names of Kafka topics, because it names a folder."""
     with pytest.raises(NoArchive, match="cannot be the name of a cluster"):
         capture(tmp_path, log_of(configs(0)), name=name)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_longest_names_fit_into_a_file_system(tmp_path: Path) -> None:
+    """The longest names of a cluster and of a topic are archived, with a snapshot of the topic."""
+    topics, day_ms = Topics(offsets="o" * 249), 86_400_000
+    days = [Entry(topics.offsets, 0, day, day * day_ms, b"k", b"{}") for day in range(2)]
+    policy = kept_secrets(topics)
+    target = CaptureTarget(FolderStore(str(tmp_path)), "c" * 247, topics, policy)
+    captured = asyncio.run(LogCapture(log_of(days), target, goes_on=True).run())
+    (snapshot,) = captured.cluster.snapshots
+    assert [rows.topic for rows in snapshot.topics] == [topics.offsets]

@@ -188,6 +188,14 @@ def names_a_file_elsewhere(folder: Path) -> None:
     path.write_bytes(msgspec.json.encode(document))
 
 
+def names_a_file_with_null(folder: Path) -> None:
+    """Let the last manifest name a file that no file system can have."""
+    path = manifest(folder, 2)
+    document = msgspec.json.decode(path.read_bytes())
+    document["segments"][0]["stored"]["file"] = f"cluster={NAME}/\0"
+    path.write_bytes(msgspec.json.encode(document))
+
+
 SEEN_BY_BOTH: list[tuple[Damage, str]] = [
     (missing, "is missing"),
     (half_written, "bytes and not"),
@@ -202,6 +210,7 @@ SEEN_BY_BOTH: list[tuple[Damage, str]] = [
     (impossible_offsets, "0000000002.json is no manifest (Expected `int` <= 9223372036854775807"),
     (archived_in_a_gap, "holds offsets that no manifest says were read"),
     (names_a_file_elsewhere, "names a file elsewhere"),
+    (names_a_file_with_null, "names a file elsewhere"),
 ]
 
 

@@ -1,10 +1,11 @@
 """Groups of segments that a merge joins."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from replay.archive.manifest import Segment, StoredFile
 from replay.archive.merges.segment_groups import GROUP_BYTES, groups
 from replay.archive.segments.segment_files import SegmentSizes
+from tests.operation_counts import assert_linear
 
 SIZES = SegmentSizes(1_000, 500)
 SMALL_BYTES = 10
@@ -50,3 +51,13 @@ def test_segments_of_the_last_merge_are_not_grouped_again() -> None:
     """Segments of the last merge are grouped again only with a newer segment."""
     assert grouped(segments(10, 10), fresh="") == []
     assert grouped(segments(10, 10, 10), fresh="2") == ["012"]
+
+
+def test_very_many_segments_are_grouped_in_linear_time() -> None:
+    """A capture each minute writes 40,000 segments of a partition in a month."""
+
+    def prepared(size: int) -> Callable[[], object]:
+        originals = segments(*[1] * size)
+        return lambda: grouped(originals)
+
+    assert_linear(prepared, 100)

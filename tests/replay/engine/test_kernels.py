@@ -3,7 +3,10 @@
 The plain code is a dict by key, and the core's `live_records`.
 """
 
+from collections.abc import Iterator
+
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,11 +16,20 @@ from controlplane.core.fold.live_statuses import live_records
 from controlplane.core.order import running_max
 from controlplane.core.releases.profiles import Profile
 from replay.archive.segments.segment_files import table_of
+from replay.kernels import row_runs
 from replay.kernels.last_value import last_times, last_values, last_values_of_parts
-from replay.kernels.row_runs import HeldRows, NumberedKeys
+from replay.kernels.row_runs import HeldRows, NumberedKeys, joined
 from replay.kernels.status_rows import counting_rows
 from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import logs, profiles, statuses
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_rows_are_joined() -> Iterator[None]:
+    """Let short logs have runs that are joined, and others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_runs, "JOINED_ROWS", 12)
+        yield
 
 
 def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[HeldRows]:
@@ -104,3 +116,15 @@ def test_equal_keys_have_one_number() -> None:
     numbers = dict(zip(flat, keys.codes.tolist(), strict=True))
     assert keys.codes.tolist() == [numbers[key] for key in flat]
     assert len({*numbers.values()}) == len({*flat})
+
+
+def test_short_runs_are_joined_up_to_a_number_of_rows() -> None:
+    """Thousands of short runs cost as little as a few long ones; no row is lost."""
+    keys = [b"%d" % number for number in range(40)]
+    entries = [Entry("t", 0, offset, offset, key, b"v") for offset, key in enumerate(keys)]
+    runs = runs_of(entries, [0, 4, 8, 12, 13, 30, 31])
+    whole = joined(runs)
+    assert [len(rows) for rows in whole] == [12, 1, 17, 10]
+    read = pa.concat_tables([rows.read("offset", "key") for rows in whole])
+    assert read.column("offset").to_pylist() == list(range(40))
+    assert read.column("key").cast(pa.binary()).to_pylist() == keys

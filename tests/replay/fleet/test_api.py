@@ -3,6 +3,7 @@
 import shutil
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -350,8 +351,15 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         archive.register_views()
     with pytest.raises(NoArchive, match="is no archive"):
         replay.open(str(tmp_path))
-    with pytest.raises(ValueError, match="'nothing'"):
+    with pytest.raises(ValueError, match="unreadable cannot be 'nothing': choose from skip, ra"):
         replay.open(str(tmp_path), unreadable="nothing")
+    with pytest.raises(ValueError, match="mode cannot be 'x': choose from upgrade, downgrade, ro"):
+        archive.compat("3.9", "3.4", mode="x")
+    now: Any = datetime.now(UTC)
+    with pytest.raises(TypeError, match="a moment is a text, such as '2026-"):
+        archive.state(as_of=now)
+    with pytest.raises(BadThreshold, match="stall-ms cannot be 0: give a whole number from 1 on"):
+        archive.audit(thresholds={"stall-ms": 0})
 
 
 # --- files and views ----------------------------------------------------------------------------

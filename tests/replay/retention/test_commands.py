@@ -64,6 +64,15 @@ def test_young_records_stay(captured: Path, tmp_path: Path) -> None:
     ] is (False)
 
 
+def test_an_age_before_1970_names_no_moment(captured: Path, tmp_path: Path) -> None:
+    """No record is that old, so no sentence says since when records are superseded."""
+    folder = copytree(captured, tmp_path / "archive")
+    for words in ([], ["--dry-run"]):
+        result = call("compact-archive", folder, "--retain", "999999999d", *words)
+        assert (result.code, "superseded before" in result.out) == (0, False)
+        assert "unknown" not in result.out
+
+
 @pytest.mark.slow
 def test_the_state_at_the_end_is_unchanged(captured: Path, thinned: Path) -> None:
     """State and digest of every release are equal and certain.

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import replay
 from replay.errors import ArchiveCorrupt
+from replay.fleet.feed.archive_stream import started
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.positions import CheckpointMismatch
 from tests.patience import PATIENCE_S
@@ -193,3 +195,14 @@ def test_a_stream_and_its_tables_belong_together(spark: SparkSession, tmp_path: 
     with pytest.raises(StreamingQueryException):
         feed.start(every_s=None).awaitTermination(PATIENCE_S)
     assert isinstance(feed.trouble, ArchiveCorrupt)
+
+
+def test_a_new_query_forgets_the_error_of_the_last_one(tmp_path: Path) -> None:
+    """The error of an ended stream is not reported for the next one."""
+    look(tmp_path, 40)
+    feed = replay.open(str(tmp_path / "archive")).follow(*[str(tmp_path / name) for name in "tc"])
+    feed.trouble = ArchiveCorrupt("of the last query")
+    no_session: Any = object()
+    with pytest.raises(AttributeError):
+        started(no_session, feed, None)
+    assert feed.trouble is None

@@ -14,7 +14,7 @@ from replay.engine.spark.task_output_codec import (
     rows_of,
     wrong_content,
 )
-from replay.errors import ArchiveCorrupt
+from replay.errors import ArchiveBusy, ArchiveCorrupt, NoArchive, NotWritable, ReplayError
 
 sent = st.dictionaries(
     st.tuples(st.integers(0, 3), st.integers(0, 12)), st.binary(min_size=1, max_size=40)
@@ -45,7 +45,13 @@ def test_rows_are_restored() -> None:
         assert rows_of(rows_content(table)).equals(table)
 
 
-def test_error_sentences_reach_the_driver() -> None:
-    """An error sentence with unpaired surrogates reaches the driver."""
-    with pytest.raises(ArchiveCorrupt, match=r"^file \\ud800 is damaged$"):
-        rows_of(wrong_content("file \ud800 is damaged"))
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [(error, error) for error in (ArchiveBusy, ArchiveCorrupt, NoArchive)]
+    + [(NotWritable, ArchiveCorrupt)],
+)
+def test_errors_reach_the_driver(raised: type[ReplayError], expected: type[ReplayError]) -> None:
+    """An error keeps its class, and its sentence even with unpaired surrogates."""
+    with pytest.raises(ReplayError, match=r"^file \\ud800 is damaged$") as reached:
+        rows_of(wrong_content(raised("file \ud800 is damaged")))
+    assert reached.type is expected

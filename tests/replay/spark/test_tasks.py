@@ -1,5 +1,6 @@
 """Capture tasks on rows of Spark's Kafka source, without Spark."""
 
+import asyncio
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.state import Topics
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.log_factory import memory_log
+from controlplane.logs.memory import MemoryLog
 from replay.archive.appender import Appender
 from replay.archive.segments.segment_files import SCHEMA, SIZES
 from replay.archive.stores.store import FolderStore
-from replay.capture.log_capture import COMMIT_RECORDS
+from replay.capture.log_capture import COMMIT_RECORDS, CaptureTarget
 from replay.capture.secrets import kept_secrets
 from replay.capture.spark_capture import assigned, offsets_in_vector, parts_of, vector
 from replay.capture.spark_tasks import (
@@ -25,9 +29,10 @@ from replay.capture.spark_tasks import (
     archived,
     runs,
 )
+from replay.capture.stream_capture import EARLIEST, StreamedCapture
 from replay.errors import ArchiveBusy, ArchiveConflict
 from replay.kernels.batches import batch
-from tests.replay.archive.archives import NAME, archive
+from tests.replay.archive.archives import NAME, archive, log_of
 from tests.replay.archive.merges import merged
 
 CONFIG = ("connect-configs", 0)
@@ -179,3 +184,33 @@ def test_a_task_writes_the_segment_of_this_process(tmp_path: Path) -> None:
     made = plain.commit()
     assert made is not None
     assert made.segments == (segment,)
+
+
+def streamed(folder: Path, log: MemoryLog) -> StreamedCapture:
+    """Capture of a stream's micro-batches; the source is not asked."""
+    target = CaptureTarget(FolderStore(str(folder)), NAME, Topics(), kept_secrets(Topics()))
+    source: Any = None
+    return StreamedCapture(log, target, source)
+
+
+def test_a_micro_batch_of_a_lost_partition_is_refused(tmp_path: Path) -> None:
+    """A topic was recreated with fewer partitions; nothing of the lost one is archived yet."""
+    capture = streamed(tmp_path, log_of([config(0)]))
+    frame: Any = None
+    behind = {CONFIG: 0, ("connect-configs", 3): 1}
+    with pytest.raises(ArchiveConflict, match=r"^connect-configs has lost partition 3: it was rec"):
+        asyncio.run(capture.append(frame, {}, behind, repeated=False))
+
+
+def test_a_stream_needs_a_config_topic(tmp_path: Path) -> None:
+    """Without it the names of the topics are wrong, and no command could read the archive."""
+    log = asyncio.run(memory_log([Entry("connect-status", 0, 0, 1, b"k", b"v")]))
+    with pytest.raises(LogNotUsable, match="connect-configs"):
+        asyncio.run(streamed(tmp_path, log).topics_to_archive())
+
+
+def test_a_topic_may_be_removed_before_its_stream_begins(tmp_path: Path) -> None:
+    """A removed topic has no start offsets."""
+    capture = streamed(tmp_path, log_of([config(0)]))
+    positions = asyncio.run(capture.positions({"connect-configs", "removed"}))
+    assert positions == {CONFIG: EARLIEST}
