@@ -45,7 +45,7 @@ _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Number of a manifest: all numbers fit into the columns of a segment."""
+"""Number within a manifest: each fits into 64 bits, as the columns of a segment do."""
 
 
 class StoredFile(msgspec.Struct, frozen=True):

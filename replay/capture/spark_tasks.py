@@ -70,7 +70,6 @@ class PartitionResult(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     read: int = 0
-    fresh: int = 0
     segments: tuple[Segment, ...] = ()
     own: tuple[str, ...] = ()
     """Dedicated offsets topics that the records name."""
@@ -152,7 +151,7 @@ class _PartitionArchiver:
         self._secrets = job.secrets
         self._topics = job.topics
         self._own: set[str] = set()
-        self._read = self._fresh = 0
+        self._read = 0
         self._error: ReplayError | None = None
 
     def add(self, rows: pa.Table) -> None:
@@ -167,7 +166,7 @@ class _PartitionArchiver:
             table = table_of([self._secrets.without(log_batch)])
         self._read += table.num_rows
         try:
-            self._fresh += self._segment_writer.add(table)
+            self._segment_writer.add(table)
         except ReplayError as error:
             self._error = error
 
@@ -181,9 +180,7 @@ class _PartitionArchiver:
             kind = type(self._error).__name__
             return PartitionResult(*self._place, wrong=str(self._error), kind=kind)
         own = tuple(sorted(self._own))
-        return PartitionResult(
-            *self._place, self._read, self._fresh, tuple(self._segment_writer.segments), own
-        )
+        return PartitionResult(*self._place, self._read, tuple(self._segment_writer.segments), own)
 
 
 def archive_rows(rows: pa.Table, committed: SeenOffsets) -> pa.Table:

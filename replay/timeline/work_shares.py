@@ -16,7 +16,6 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.executors import Executor
 from replay.engine.ordered_records import ordered
 from replay.engine.plans.read_plan import ReadPlan
-from replay.timeline.intervals import Moment
 from replay.timeline.shared_fold import chunks
 
 F = TypeVar("F")
@@ -74,8 +73,6 @@ class ShareStep(NamedTuple, Generic[F]):
     records: int
     """Number of records in the chunk."""
     found: Sequence[tuple[list[Profile], F]]
-    moments: Iterable[Moment] = ()
-    """Moment of each record, if findings are per record."""
 
 
 ShareWork = Callable[[WorkShare], Iterable[ShareStep[F]]]
