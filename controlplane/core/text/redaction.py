@@ -63,7 +63,7 @@ _RAW_USER_INFO = re.compile(
 )
 """Password in a URL that has a `/`, `?` or `#`, although a URL must encode them."""
 _ORACLE = re.compile(
-    r"""(?P<name>\bjdbc:oracle:\w+:[^/@:\s"']*/)(?P<value>"[^"]*+"|[^@\s"']++)(?=@)""",
+    r"""(?P<name>\bjdbc:oracle:\w+:[^/@:\s"']{0,200}+/)(?P<value>"[^"]{0,200}+"|[^@\s"']{1,200}+)(?=@)""",
     re.IGNORECASE,
 )
 """Password in a URL of Oracle's driver: `jdbc:oracle:thin:scott/tiger@//host/db`."""
