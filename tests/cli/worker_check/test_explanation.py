@@ -5,7 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from controlplane.cli.verify.worker_check.answer_progress import ComparedAnswers
+from controlplane.cli.verify.worker_check import explanation as explanation_module
+from controlplane.cli.verify.worker_check.answer_progress import ComparedAnswers, equal
 from controlplane.cli.verify.worker_check.comparison_rounds import CheckedLog
 from controlplane.cli.verify.worker_check.explanation import Explainer, Explanation
 from controlplane.core.codec.offsets import encode_partition
@@ -136,6 +137,31 @@ def test_offsets_are_traced_for_every_name(name: str) -> None:
         "offsets@1",
         "the worker answers as before this record",
     )
+
+
+def test_many_offsets_are_compared_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers are compared only where no record contradicts the worker's, not at each one."""
+    keys = [encode_partition("c", {"f": number}).decode() for number in range(100)]
+    entries = log(
+        TASKS[0],
+        *(("offsets", 0, key, b'{"at":1}') for key in keys),
+        ("offsets", 0, keys[7], b'{"at":2}'),
+        ("offsets", 0, keys[8], None),
+    )
+    compared: list[RecordedAnswer] = []
+
+    def counted(recorded: RecordedAnswer, other: RecordedAnswer) -> bool:
+        compared.append(other)
+        return equal(recorded, other)
+
+    monkeypatch.setattr(explanation_module, "equal", counted)
+    listed = [{"partition": {"f": number}, "offset": {"at": 1}} for number in range(100)]
+    place, explanation = explained(entries, "/connectors/c/offsets", 200, {"offsets": listed})
+    assert (place, explanation.reason) == (
+        "offsets@100",
+        "the worker answers as before this record",
+    )
+    assert len(compared) <= 4
 
 
 @pytest.mark.parametrize("release", ["3.4", "3.9", "4.3"])

@@ -25,7 +25,7 @@ from controlplane.cli.verify.worker_check.comparison_rounds import (
     task_ids,
 )
 from controlplane.core import views
-from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
 from controlplane.core.entry import Entry
 from controlplane.core.fold import FateKind, Fold, RecordFate
 from controlplane.core.java import json_codec
@@ -66,20 +66,59 @@ class DifferingPart(NamedTuple):
     """True if only the presence of the connector is known: status 200 or 404."""
 
 
+class _OffsetTally:
+    """Counts the source partitions whose last record contradicts an answer with offsets.
+
+    The comparison of whole answers after each record would take hours for 10,000 offsets.
+    """
+
+    def __init__(self, answer: RecordedAnswer, connector: str, profile: Profile) -> None:
+        self._connector = connector
+        self._profile = profile
+        listed = listed_offsets(answer)
+        self._expected = {frozen(each.get("partition")): each.get("offset") for each in listed}
+        self.contradictions = {
+            partition for partition, offset in self._expected.items() if offset is not None
+        }
+
+    def take(self, entry: Entry) -> None:
+        """Compare an accepted record with the answer; other records count as no contradiction."""
+        subject = decode_partition(entry.key, self._profile)
+        if isinstance(subject, Invalid) or subject.connector != self._connector:
+            return
+        offset = decode_offset(entry.value, self._profile)
+        partition = frozen(subject.partition)
+        expected = self._expected.get(partition)
+        is_null = partition in self._expected and expected is None  # perhaps of another spelling
+        self.contradictions.discard(partition)
+        if not (is_null or isinstance(offset, Invalid)) and frozen(offset) != frozen(expected):
+            self.contradictions.add(partition)
+
+
 class _Course:
     """Fold of the records about one connector.
 
     Notes the records that may explain why the worker's answer differs.
     """
 
-    def __init__(self, connector: str, matches: Callable[[ClusterState], bool], fold: Fold) -> None:
-        """`matches` is True for a state that gives the worker's answer."""
+    def __init__(
+        self,
+        connector: str,
+        matches: Callable[[ClusterState], bool],
+        fold: Fold,
+        tally: _OffsetTally | None,
+    ) -> None:
+        """`matches` is True for a state that gives the worker's answer.
+
+        `tally` is of that answer; None: the answer has no offsets.
+        """
         self._connector = connector
         self._name = connector.encode("utf-8", "surrogatepass")
         self._quoted_name = json_codec.encode(connector)
         """The name in keys of offsets, which may have escapes."""
         self._matches = matches
         self._fold = fold
+        self._tally = tally
         self._matched = matches(fold.snapshot())
         self.missed: Entry | None = None
         """Record at which the fold last stopped giving the worker's answer. None if the fold gives
@@ -103,7 +142,10 @@ class _Course:
         fate = self._fold.apply(entry)
         if fate.kind is not FateKind.ACCEPTED:
             self.ignored = entry, fate
-        matches = self._matches(self._fold.snapshot())
+        elif self._tally is not None:
+            self._tally.take(entry)
+        contradicted = self._tally is not None and self._tally.contradictions
+        matches = not contradicted and self._matches(self._fold.snapshot())
         if matches:
             self.missed = None
         elif self._matched:
@@ -234,7 +276,9 @@ class Explainer:
         return None
 
     def _course(self, part: DifferingPart) -> _Course:
-        course = _Course(part.connector, self._matcher(part), self._fold())
+        has_offsets = endpoint_parts(part.path).rest == ("offsets",)
+        tally = _OffsetTally(part.worker, part.connector, self._profile) if has_offsets else None
+        course = _Course(part.connector, self._matcher(part), self._fold(), tally)
         course.take_all(self._entries)
         return course
 
