@@ -305,6 +305,8 @@ RUNNING = [
     httpx.Response(200, json={"name": "orders", "config": {}, "tasks": []}),
     httpx.Response(200, json={"connector": {"state": "RUNNING", "worker_id": "w"}, "tasks": []}),
 ]
+ACCEPTED = (httpx.Response(202), error(404, "No status found for connector orders"))
+"""Answers of our service to a stop, and to the question for a status."""
 STILL_STOPPED = "orders is still stopped: `controlplane resume orders` starts it again\n"
 
 
@@ -346,19 +348,21 @@ async def test_ctrl_c_while_a_connector_is_stopped_is_noted(
 ) -> None:
     """Ctrl-C cancels the command, and the note says that the connector stays stopped."""
     targets = httpx.Response(200, json={"targets": {"orders": "RUNNING"}})
-    worker = FakeWorker(*RUNNING, targets, httpx.Response(202), server="controlplane")
+    worker = FakeWorker(*RUNNING, targets, *ACCEPTED, server="controlplane")
     api = await worker.api()
     with pytest.raises(asyncio.CancelledError):
         async with offset_commands.stopped(api, "orders", stop=True):
             raise asyncio.CancelledError
     assert capsys.readouterr().err == STILL_STOPPED
-    assert worker.requests[-1].url.path == "/connectors/orders/stop"
+    assert [request.url.path for request in worker.requests if request.method == "PUT"] == [
+        "/connectors/orders/stop"
+    ]
 
 
 async def test_a_failed_restoration_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """If the target state cannot be restored, the note says that the connector stays stopped."""
     targets = httpx.Response(200, json={"targets": {"orders": "RUNNING"}})
-    answers = (*RUNNING, targets, httpx.Response(202), error(500, "no"))
+    answers = (*RUNNING, targets, *ACCEPTED, error(500, "no"))
     api = await FakeWorker(*answers, server="controlplane").api()
     with pytest.raises(click.ClickException):
         async with offset_commands.stopped(api, "orders", stop=True):
@@ -375,7 +379,7 @@ async def test_any_exception_while_a_connector_is_stopped_is_noted(
 ) -> None:
     """A defect leaves the connector stopped; the note names the command of its target state."""
     targets = httpx.Response(200, json={"targets": {"orders": state}})
-    api = await FakeWorker(*RUNNING, targets, httpx.Response(202), server="controlplane").api()
+    api = await FakeWorker(*RUNNING, targets, *ACCEPTED, server="controlplane").api()
     with pytest.raises(TypeError):
         async with offset_commands.stopped(api, "orders", stop=True):
             raise TypeError

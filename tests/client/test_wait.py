@@ -14,6 +14,7 @@ from controlplane.client.connectors.wait import (
     WaitGoal,
     goal_after_change,
     wait_for,
+    wait_until_stopped,
 )
 from controlplane.client.http.request_errors import WaitTimedOut
 from tests.client.client_calls import FakeWorker
@@ -108,6 +109,28 @@ async def test_a_failed_task_may_be_reported_until_the_stop_has_taken_effect(
     worker = FakeWorker(*failing, *reported("STOPPED") * 2, httpx.Response(500))
     await wait_for(await worker.api(), "x", IS_STOPPED, 60)
     assert len(worker.requests) == 44
+
+
+async def test_tasks_behind_our_service_end_before_the_next_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Our service may steer Kafka's workers, whose tasks commit offsets as they end."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
+    ending = reported("RUNNING", "RUNNING")
+    answers = [ending[1], *ending * 5, *reported("STOPPED") * 2]
+    worker = FakeWorker(*answers, httpx.Response(500), server="controlplane")
+    await wait_until_stopped(await worker.api(), "x", 60)
+    assert len(worker.requests) == len(answers)
+
+
+@pytest.mark.parametrize("answers", [MISSING[:1], reported("RUNNING", "RUNNING")[::-1]])
+async def test_our_service_without_workers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, answers: list[httpx.Response]
+) -> None:
+    """There may be no status, or one of an imported log that no worker replaces."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.TASKS_END_S", -1)
+    looks = [*answers, *reported("RUNNING", "RUNNING")[1:]]
+    await wait_until_stopped(await FakeWorker(*looks, server="controlplane").api(), "x", 60)
 
 
 async def test_without_wait_no_state_is_read() -> None:

@@ -40,7 +40,7 @@ from controlplane.client.connectors.progress import (
     source_rows,
 )
 from controlplane.client.connectors.selection import name_argument
-from controlplane.client.connectors.wait import IS_STOPPED, wait_for
+from controlplane.client.connectors.wait import wait_until_stopped
 from controlplane.client.http.api import Api, ApiAnswer, connector
 from controlplane.client.http.request_errors import Declined, Unavailable
 from controlplane.core.moments import quoted
@@ -305,8 +305,7 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
         note(f"{name} may be stopped: {advice}")
         raise
     try:
-        if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
-            await wait_for(api, name, IS_STOPPED, STOP_S)
+        await wait_until_stopped(api, name, STOP_S)
         yield
         await api.send("PUT", connector(name, command))
     except BaseException:  # a defect of the program also leaves the connector stopped

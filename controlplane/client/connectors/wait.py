@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -28,6 +29,10 @@ POLL_S = 0.25
 
 POLLS_TO_SUCCEED = 2
 """Consecutive polls that must find the goal reached: the first may see an older status."""
+
+TASKS_END_S = 10.0
+"""Longest time in seconds for tasks to end after a stop at our service. Kafka's workers give tasks
+5 s by default (`task.shutdown.graceful.timeout.ms`)."""
 
 POLLS_TO_FAIL = 12
 """Consecutive polls that must find a failure: an older failure is soon replaced."""
@@ -145,6 +150,22 @@ async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) 
             raise ConnectorFailed(
                 f"{name} fails ({_words(state)}): `controlplane describe` shows its trace"
             )
+
+
+async def wait_until_stopped(api: Api, name: str, within_s: float) -> None:
+    """Wait until the tasks of a stopped connector have ended: they commit offsets as they end.
+
+    Our service may show statuses of tasks that run nowhere, such as those of an imported log. So
+    the end of the shorter wait there is no error.
+
+    Raises:
+        WaitTimedOut: tasks of Kafka's workers have not ended in time.
+    """
+    if not api.server.ours:
+        await wait_for(api, name, IS_STOPPED, within_s)
+    elif not api.is_log and await api.find(connector(name, "status")) is not None:
+        with suppress(WaitTimedOut):
+            await wait_for(api, name, IS_STOPPED, min(within_s, TASKS_END_S))
 
 
 async def _polls(

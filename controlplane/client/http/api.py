@@ -97,7 +97,7 @@ class Api:
         `is_log`: this process serves the cluster from its log.
         """
         self.client = client
-        self._is_log = is_log
+        self.is_log = is_log
         self.name = name
         self._named_by = named_by
         self._view = dict(view or {})
@@ -151,7 +151,7 @@ class Api:
         Raises:
             Unsupported: the cluster is a log. The message says what to do.
         """
-        if self._is_log:
+        if self.is_log:
             raise Unsupported(
                 f"{self.name} is a log, and loggers belong to a process: give the URL of the "
                 "service or worker (--cluster URL)"
@@ -163,7 +163,7 @@ class Api:
         Raises:
             Unsupported: the cluster is a log without groups.
         """
-        if self._is_log and not is_cluster(self.name) and not await _has_groups(self.name):
+        if self.is_log and not is_cluster(self.name) and not await _has_groups(self.name):
             raise Unsupported(
                 f"{self.name} is a log, and the offsets of sinks lie in consumer groups, which it "
                 "does not have: serve it with its plugin.path, and give that URL"

@@ -13,7 +13,12 @@ import msgspec
 
 from controlplane.client.connectors.connector_summary import RUNNING, STOPPED, summary, target_state
 from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present_offsets
-from controlplane.client.connectors.wait import IS_GONE, IS_RUNNING, IS_STOPPED, wait_for
+from controlplane.client.connectors.wait import (
+    IS_GONE,
+    IS_RUNNING,
+    wait_for,
+    wait_until_stopped,
+)
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unavailable, WaitTimedOut
 from controlplane.client.migration.migration_check import has_same_config
@@ -176,9 +181,8 @@ class MigrationRun:
         return {}
 
     async def _wait_until_stopped(self, api: Api) -> None:
-        """Wait until the tasks have ended. In our service they end with the stop itself."""
-        if not api.server.ours:
-            await wait_for(api, self.migration.name, IS_STOPPED, self._timeout_s)
+        """Wait until the tasks have ended."""
+        await wait_until_stopped(api, self.migration.name, self._timeout_s)
 
     async def _read(self) -> Mapping[str, Any]:
         return {"offsets": [dict(entry) for entry in await self._steady(self._source)]}
@@ -190,7 +194,7 @@ class MigrationRun:
             WaitTimedOut: they keep changing.
         """
         offsets = await present_offsets(api, self.migration.name)
-        if api.server.ours:
+        if api.is_log:
             return offsets
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         while True:
