@@ -49,6 +49,14 @@ def test_contradictions_are_refused(words: tuple[str, ...], sentence: str) -> No
     assert sentence in result.err
 
 
+def test_a_password_is_asked_for_once() -> None:
+    """All workers get the password that was typed once."""
+    urls = "http://127.0.0.1:1,http://127.0.0.1:2"
+    words = ("--connect-url", urls, "--connect-user", "ada", "--override", "connect.patience.ms=1")
+    result = call("serve", CLUSTER, *words, "--port", "0", typed="pw\n")
+    assert (result.code, result.err.count("password of ada: ")) == (2, 1), result.err
+
+
 def test_flags_beat_settings(tmp_path: Path) -> None:
     """URLs are split at commas; flags beat `connect.*` settings."""
     settings = [("--override", "connect.url", "http://a"), ("--override", "connect.retry.ms", "7")]

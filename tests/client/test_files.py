@@ -160,6 +160,14 @@ def test_one_name_for_several_connectors_is_refused(tmp_path: Path) -> None:
         read_declared(paths, "b")
 
 
+@pytest.mark.parametrize("form", ["flat.json", "post.json", "expanded.json"])
+def test_another_name_than_that_of_the_file_is_refused(tmp_path: Path, form: str) -> None:
+    """`-n` never has another connector changed than the one that it names."""
+    path = write_file(tmp_path, form, FORMS[form])
+    with pytest.raises(InputRefused, match=r"name is other, but its|-n is other, but .* orders"):
+        read_declared([path], "other")
+
+
 @pytest.mark.parametrize("name", ["nix", "."])
 def test_a_missing_file_and_an_empty_directory_are_refused(tmp_path: Path, name: str) -> None:
     """A missing file is refused, and a directory without connector files."""

@@ -110,10 +110,11 @@ def _clients(
     """
     clients = {}
     connections = {}
-    user, token = _text(settings.user), _text(settings.token)
     ca_file = Path(settings.ca_file) if settings.ca_file else None
+    user, token = _text(settings.user), _text(settings.token)
+    credentials = ClusterAddress("", user, token, ca_file).with_password()
     for url in settings.url:
-        address = ClusterAddress(url, user, token, ca_file)
+        address = credentials._replace(where=url)
         if not address.is_url:
             raise InputRefused(
                 f"{address.without_login} is no URL of a worker: write http://host:8083"

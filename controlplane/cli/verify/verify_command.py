@@ -216,7 +216,7 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
 def _verify_workers(log: str, reading: LogOptions, options: VerifyOptions, *, typed: bool) -> int:
     """Compare live workers with a log, print the report, and return the exit code."""
     urls = worker_urls(options.against)
-    credentials = ClusterAddress("", options.user, options.token, options.ca_file)
+    credentials = ClusterAddress("", options.user, options.token, options.ca_file).with_password()
     names = {credentials._replace(where=url).without_login for url in urls}
     supporting = {without_login(name) for name in options.exactly_once}
     unknown = sorted(supporting - {*names, EVERY_WORKER})

@@ -125,6 +125,8 @@ def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, s
             f"{cluster.without_login} is no URL of a worker: write --worker http://host:8083"
         )
 
+    cluster = cluster.with_password()
+
     async def harvested(progress: Callable[[int, int], None]) -> tuple[Harvest, str]:
         async with over_network(cluster, "--worker") as client:
             worker = BoundedWorker(client, cluster.without_login)

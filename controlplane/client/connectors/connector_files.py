@@ -56,13 +56,20 @@ def read_declared(files: Iterable[str], name: str | None = None) -> list[Declare
     """All connectors in files, directories and standard input; `name` is for one that has none.
 
     Raises:
-        InputRefused: a file cannot be read, or two connectors have one name.
+        InputRefused: a file cannot be read, has another name than `name`, or two connectors have
+            one name.
     """
     connectors = [connector for file in files for connector in _in_file(file, name)]
     if name is not None and len(connectors) > 1:
         raise InputRefused(
             "-n names one connector, and there are several: write the names into the files"
         )
+    for connector in connectors:
+        if name not in (None, connector.name):
+            raise InputRefused(
+                f"-n is {name}, but {connector.source} has the connector {connector.name}: leave "
+                "out -n, or change the name in the file"
+            )
     by_name: dict[str, DeclaredConnector] = {}
     for connector in connectors:
         other = by_name.setdefault(connector.name, connector)

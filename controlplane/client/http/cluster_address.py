@@ -104,6 +104,16 @@ class ClusterAddress(NamedTuple):
         except OSError:
             return False  # the one that is missing is reported when it is opened
 
+    def with_password(self) -> "ClusterAddress":
+        """The same address; prompts for a missing password.
+
+        Call this once for several workers, and before a progress bar, which would hide the prompt.
+        """
+        if self.user is None or self.token is not None or ":" in self.user:
+            return self
+        password = prompts.password(f"password of {self.user}")
+        return self._replace(user=f"{self.user}:{password}")
+
     def credentials(self) -> dict[str, str]:
         """Header for authentication; empty without credentials.
 
@@ -113,7 +123,7 @@ class ClusterAddress(NamedTuple):
         if self.user is not None and self.token is not None:
             raise InputRefused("--user and --token exclude each other: give one of them")
         if self.user is not None:
-            return {"authorization": f"Basic {_basic(self.user)}"}
+            return {"authorization": f"Basic {_basic(self.with_password().user or '')}"}
         if self.token is not None:
             return {"authorization": f"Bearer {_bearer(self.token)}"}
         return {}
@@ -127,11 +137,8 @@ def _url_identity(where: str) -> str:
 
 
 def _basic(user: str) -> str:
-    name, colon, password = user.partition(":")
-    if not colon:
-        password = prompts.password(f"password of {name}")
     try:
-        return base64.b64encode(f"{name}:{password}".encode()).decode()
+        return base64.b64encode(user.encode()).decode()
     except UnicodeEncodeError:
         raise InputRefused("the user or password is no UTF-8: type it again") from None
 

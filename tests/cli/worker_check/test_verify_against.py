@@ -164,6 +164,19 @@ async def test_a_name_that_fits_into_no_url_is_left_out(tmp_path: Path) -> None:
     assert paths == {"/connectors"}
 
 
+async def test_a_password_is_asked_for_once(tmp_path: Path) -> None:
+    """All workers get the password that was typed once."""
+    prepared = {
+        "/": [PreparedAnswer(200, {"version": "2.2.0", "commit": "x"})],
+        "/connectors": [PreparedAnswer(200, [])],
+    }
+    async with standing_in(prepared) as one, standing_in(prepared) as other:
+        words = ("--against", f"{one},{other}", "--user", "ada", *SECONDS)
+        asked = ("verify", str(empty(tmp_path)), *words)
+        result = await asyncio.to_thread(lambda: call(*asked, typed="pw\n"))
+    assert (result.code, result.err.count("password of ada: ")) == (0, 1), result
+
+
 async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
     """The command compares nothing; the error names the worker and the option."""
     async with standing_in({}) as url:
