@@ -38,7 +38,19 @@ def _owner_options(command: Decorated) -> Decorated:
     command = click.option(
         "--role", type=roles, required=True, help="Role of NAME: which requests are allowed."
     )(command)
-    return click.argument("name")(command)
+    return click.argument("name", callback=_usable_name)(command)
+
+
+def _usable_name(_: click.Context, __: click.Parameter, name: str) -> str:
+    """Refuse a name that no credential can have, before the user types a password.
+
+    Raises:
+        InputRefused: the message says why.
+    """
+    try:
+        return check_name(name)
+    except BadCredentialLine as bad:
+        raise InputRefused(str(bad)) from None
 
 
 @credential.command()
@@ -80,7 +92,4 @@ def token(name: str, role: str) -> None:
 
 
 def _print(name: str, role: str, secret: Hash) -> None:
-    try:
-        say(str(Credential(check_name(name), Role.of(role), secret)))
-    except BadCredentialLine as bad:
-        raise InputRefused(str(bad)) from None
+    say(str(Credential(name, Role.of(role), secret)))

@@ -9,6 +9,7 @@ from types import FrameType
 
 import click
 
+from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
 
 
@@ -35,10 +36,15 @@ def password(prompt: str, *, twice: bool = False) -> str:
 
     Raises:
         Abort: the input ends without an answer.
+        InputRefused: the password is no UTF-8.
         KeyboardInterrupt: Ctrl-C instead of an answer.
     """
-    with _ended_by_ctrl_c():
-        text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
+    try:
+        with _ended_by_ctrl_c():
+            text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
+        text.encode()
+    except UnicodeError:
+        raise InputRefused("the password is no UTF-8: type it again") from None
     return text
 
 

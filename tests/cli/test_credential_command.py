@@ -5,10 +5,13 @@ import pty
 import subprocess
 import sys
 
+import click
 import pytest
 
 from controlplane.rest.security.credential_hashes import password_line, token_line
 from controlplane.rest.security.roles import Role
+from controlplane.terminal import prompts
+from controlplane.terminal.command_errors import InputRefused
 from tests.cli.command_calls import ROOT, call
 
 PASSWORD = ("credential", "password", "größe", "--role", "operate")
@@ -32,6 +35,30 @@ def test_a_terminal_prompts_twice_for_a_password() -> None:
     assert process.returncode == 0
     assert "s3cret" not in printed + shown.decode()
     _fits(printed, "s3cret")
+
+
+@pytest.mark.parametrize(
+    "typed", ["caf\udce9", UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "invalid")]
+)
+def test_a_password_typed_in_another_encoding_is_refused(
+    monkeypatch: pytest.MonkeyPatch, typed: str | UnicodeDecodeError
+) -> None:
+    """A terminal that sends no UTF-8 is the user's mistake, not a defect of the program."""
+
+    def prompt(_: str, **__: object) -> str:
+        if isinstance(typed, UnicodeDecodeError):
+            raise typed
+        return typed
+
+    monkeypatch.setattr(click, "prompt", prompt)
+    with pytest.raises(InputRefused, match="the password is no UTF-8"):
+        prompts.password("Password")
+
+
+def test_a_bad_name_is_refused_before_the_password() -> None:
+    """The user does not type a password in vain."""
+    result = call("credential", "password", "a:b", "--role", "view")
+    assert (result.code, "the name 'a:b' cannot be used" in result.err) == (2, True), result
 
 
 def test_a_program_writes_a_password_once() -> None:
