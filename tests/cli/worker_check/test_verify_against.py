@@ -170,10 +170,10 @@ async def test_a_password_is_asked_for_once(tmp_path: Path) -> None:
         "/": [PreparedAnswer(200, {"version": "2.2.0", "commit": "x"})],
         "/connectors": [PreparedAnswer(200, [])],
     }
-    async with standing_in(prepared) as one, standing_in(prepared) as other:
-        words = ("--against", f"{one},{other}", "--user", "ada", *SECONDS)
-        asked = ("verify", str(empty(tmp_path)), *words)
-        result = await asyncio.to_thread(lambda: call(*asked, typed="pw\n"))
+    async with standing_in(prepared) as first, standing_in(prepared) as second:
+        urls = f"{first},{second}"
+        words = (str(empty(tmp_path)), "--against", urls, "--user", "ada", *SECONDS)
+        result = await asyncio.to_thread(lambda: call("verify", *words, typed="pw\n"))
     assert (result.code, result.err.count("password of ada: ")) == (0, 1), result
 
 
