@@ -23,6 +23,16 @@ def console(tmp_path: Path) -> Path:
     return tmp_path / "console.txt"
 
 
+def test_an_address_does_not_become_the_name_of_a_log(
+    console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`import` into `host:port` is refused, and creates no file of that name."""
+    monkeypatch.chdir(tmp_path)
+    result = call("import", console, "localhost:9092", "--topic", "connect-configs")
+    assert "localhost:9092 may be a worker or a broker" in refusal(result)
+    assert [path.name for path in tmp_path.iterdir()] == ["console.txt"]
+
+
 @pytest.fixture
 def embedded(console: Path, tmp_path: Path) -> Path:
     """Embedded log with the records of the console dump."""

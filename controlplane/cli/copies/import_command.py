@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from controlplane.cli.opened_log import PROBLEMS_SHOWN, LogContent, opened, read_whole
+from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.core.entry import Entry
 from controlplane.core.text.safe_text import count
 from controlplane.logs.log import LogNotUsable
@@ -139,6 +140,7 @@ def _target(name: str, limits: SqliteSettings) -> ImportTarget:
     if is_cluster(name):
         cluster = without_login(name)
         raise LogNotUsable(f"{cluster} is a cluster, which is only read: name a file as LOG")
+    ClusterAddress(name).check_scheme()
     return ImportTarget(path_of(name), limits)
 
 
