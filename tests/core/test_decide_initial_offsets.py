@@ -118,6 +118,14 @@ def test_the_error_of_a_hook_names_its_step(hooks: Any, doing: str) -> None:
     assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.FAILED, text)
 
 
+@pytest.mark.parametrize(("text", "end"), [("no", ": no"), (None, "")])
+def test_the_error_of_a_hook_keeps_its_cause(text: str | None, end: str) -> None:
+    """The cause that a worker only logs stays a field of its own; a missing text adds nothing."""
+    rejected = refused([], AT_ONE, hooks=(SURE, HookFailure(text, "KeyError('row')")))
+    failed = f"Failed to set the initial offsets of connector a{end}"
+    assert rejected == Rejected(Reason.FAILED, failed, "KeyError('row')")
+
+
 # --- the hook -----------------------------------------------------------------------------------
 
 

@@ -94,9 +94,13 @@ SET = "set the initial offsets of connector {}"
 
 
 def failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:
-    """Refusal that names the failed step. `doing` is `VALIDATE`, `WIPE` or `SET`."""
-    text = f"Failed to {doing.format(command.connector)}: {rejected.text}"
-    return Rejected(rejected.reason, text)
+    """Refusal that names the failed step, and keeps the cause.
+
+    `doing` is `VALIDATE`, `WIPE` or `SET`.
+    """
+    step = f"Failed to {doing.format(command.connector)}"
+    text = step if rejected.text is None else f"{step}: {rejected.text}"
+    return Rejected(rejected.reason, text, rejected.detail)
 
 
 def _described(doing: str, command: CreateConnector, steps: tuple[Step, ...]) -> tuple[Step, ...]:
