@@ -1,6 +1,7 @@
 """`GET /commands`: audit trail with caller, command, time and outcome. Secrets are hidden."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,10 +9,10 @@ import msgspec
 
 from controlplane.core.codec import decode_command
 from controlplane.core.entry import Entry, Position
-from controlplane.core.moments import position_text, read_position, read_time_ms
+from controlplane.core.moments import UnknownMoment, position_text, read_position, read_time_ms
 from controlplane.core.order import EntrySorter
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text.redaction import redacted_refusal, redacted_value
 from controlplane.event_loop import in_thread, sliced_parts
 from controlplane.rest.errors import OK, Answer
@@ -179,8 +180,7 @@ def _foreign(rows: Iterable[AuditRow], cluster: _AttachedLog) -> Iterator[AuditR
     unfinished: set[str] = set()
     for row in rows:
         if row.finished is not None:
-            records = row.finished.outcome.get("records", ())
-            own.update(read_position(text, state.topics) for text in records)
+            own.update(_positions(row.finished.outcome.get("records"), state.topics))
         elif isinstance(row.first, CommandAccepted):
             unfinished.add(str(row.first.command.get("connector")))
     for entry, command in foreign_changes(configs, state.profile, own):
@@ -192,6 +192,13 @@ def _foreign(rows: Iterable[AuditRow], cluster: _AttachedLog) -> Iterator[AuditR
                 msgspec.to_builtins(command),
             )
             yield AuditRow(first, entry, is_foreign=True)
+
+
+def _positions(records: object, topics: Topics) -> Iterator[Position]:
+    """Yield the stored positions of records; another version may have stored something else."""
+    for text in records if isinstance(records, list) else ():
+        with suppress(UnknownMoment):
+            yield read_position(str(text), topics)
 
 
 class AuditRows:

@@ -8,8 +8,10 @@ from controlplane.core.entry import Entry
 from controlplane.core.fold import commands as command_fold
 from controlplane.core.records import CommandAccepted, CommandFinished
 from controlplane.logs.log import Record
+from controlplane.rest.app import App
 from controlplane.rest.extensions.audit_trail import AuditRow
 from tests.rest.plane import ORDERS, orders_plane
+from tests.rest.served_history import client_of
 
 
 async def test_the_trail_has_user_command_and_outcome() -> None:
@@ -77,18 +79,27 @@ def test_stored_differences_are_shown_without_secrets() -> None:
     assert shown["recovered"] is True
 
 
-async def test_facts_of_another_version_are_no_defect() -> None:
-    """A log may have ends of commands with facts that this version does not write."""
+@pytest.mark.parametrize("records", [5, None, ["pause@orders", 5]], ids=str)
+async def test_facts_of_another_version_are_no_defect(records: object) -> None:
+    """A log may have ends of commands with facts that this version does not write.
+
+    The trail of an attached cluster compares these facts with the config topic.
+    """
     async with orders_plane() as (plane, client):
         accepted = {"type": "accepted", "command_id": "a", "at_ms": 1, "principal": "ann"}
         accepted |= {"command": {"command": "pause", "connector": "orders"}}
-        finished = {"type": "finished", "command_id": "a", "at_ms": 2, "outcome": {"records": 5}}
+        finished = {"type": "finished", "command_id": "a", "at_ms": 2, "outcome": {}}
+        finished["outcome"] = {"records": records}
         values = (json.dumps(value).encode() for value in (accepted, finished))
         topic = plane.state.topics.commands
         await plane.log.append([Record(topic, 0, 0, b"a", value) for value in values])
         await client.put("/connectors/orders/pause")  # the plane has then read the records
         rows = (await client.get("/commands?principal=ann")).json()["commands"]
-        assert [(row["id"], row["records"]) for row in rows] == [("a", 5)]
+        assert [(row["id"], row["records"]) for row in rows] == [("a", records)]
+        attached = plane.service._replace(trail=plane.log)
+        async with client_of(App(attached)) as attached_client:
+            listed = (await attached_client.get("/commands?command=create")).json()["commands"]
+        assert {row["principal"] for row in listed} == {None, "embedded"}
 
 
 @pytest.mark.parametrize(
