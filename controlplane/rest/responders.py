@@ -85,17 +85,21 @@ def _view_responder(route: reads.ReadRoute) -> Responder:
             else:
                 reading = reading._replace(state=await _with_remote(call, reading, *call.names))
         viewing = partial(_view_answer, route.view, reading, call.names)
-        answered = (await in_thread_if_large(viewing, _visited(route, state))).with_notices(notices)
+        answered = await in_thread_if_large(viewing, _visited(route, state, call.names))
+        answered = answered.with_notices(notices)
         return answered._replace(pure=not route.reads_group and call.request.as_of is None)
 
     return answer
 
 
-def _visited(route: reads.ReadRoute, state: ClusterState) -> int:
-    """Count the connectors or offsets that a view visits; 0 for a small view."""
+def _visited(route: reads.ReadRoute, state: ClusterState, names: Sequence[str]) -> int:
+    """Count the offsets, connectors or tasks that a view visits; 0 for a small view."""
     if route.reads_group:
         return sum(len(topic.values) for topic in state.offsets.values())
-    return len(state.config.connectors) if route.template == ("connectors",) else 0
+    if route.template == ("connectors",):
+        return len(state.config.connectors)
+    # A foreign record may commit any number of tasks.
+    return max((state.config.task_counts.get(name, 0) for name in names[:1]), default=0)
 
 
 def _view_answer(view: reads.View, reading: reads.ReadInputs, names: Sequence[str]) -> Answer:

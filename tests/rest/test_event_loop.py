@@ -138,6 +138,38 @@ def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
     assert longest_turn(scraping) < TURN
 
 
+def test_a_list_of_thousands_of_tasks_leaves_the_event_loop_free() -> None:
+    """One short record of a foreign writer can commit any number of tasks."""
+    log = MemoryLog()
+    asyncio.run(_make_connectors(log, 1))
+    commit = raw(CONFIG, "commit-c0", json.dumps({"tasks": 20 * PARTS}))
+    asyncio.run(log.append([commit]))
+
+    async def listing() -> None:
+        async with Follower(log) as follower:
+            app = App(service_of(follower, "kip", catalogue()))
+            async with client_of(app) as client:
+                answer = await client.get("/connectors/c0/tasks")
+        assert len(answer.json()) == 20 * PARTS
+
+    assert longest_turn(listing) < TURN
+
+
+def test_a_repeated_expansion_costs_nothing() -> None:
+    """A request cannot multiply its work by naming one expansion many times."""
+    log = MemoryLog()
+    asyncio.run(_make_connectors(log, PARTS // 20))
+
+    async def expanding() -> None:
+        async with Follower(log) as follower:
+            app = App(service_of(follower, "kip", catalogue()))
+            async with client_of(app) as client:
+                answer = await client.get(f"/connectors?{'expand=info&' * 100}")
+        assert len(answer.json()) == PARTS // 20
+
+    assert longest_turn(expanding) < TURN
+
+
 async def _make_connectors(log: Log, number: int) -> None:
     await log.create_topic(CONFIG, 1)
     config = json.dumps({"properties": ORDERS})

@@ -64,7 +64,7 @@ def _connectors(reading: ReadInputs) -> Any:
     names = views.connectors(reading.state)
     if not reading.state.profile.rest_expand or "expand" not in reading.query:
         return names
-    expansions = reading.query["expand"]
+    expansions = tuple(dict.fromkeys(reading.query["expand"]))  # a repeated one has no effect
     expanded = {name: _expanded(reading, name, expansions) for name in names}
     # A connector without a status is left out completely.
     return {name: shown for name, shown in expanded.items() if shown is not None}
