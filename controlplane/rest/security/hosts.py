@@ -9,6 +9,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_address
 
@@ -93,7 +94,10 @@ def _is_address(name: str) -> bool:
 
 
 def _names_of_this_machine() -> frozenset[str]:
-    return frozenset(_plain(name) for name in (socket.gethostname(), socket.getfqdn()))
+    names = {socket.gethostname()}
+    with suppress(UnicodeError):  # a name of 64 characters is no domain name
+        names.add(socket.getfqdn())
+    return frozenset(map(_plain, names))
 
 
 class HostGuard(Layer):

@@ -153,3 +153,13 @@ async def test_the_names_of_this_machine_are_resolved_once(monkeypatch: pytest.M
     names = ("me.example.com", *(f"{number}.example.com" for number in range(9)))
     assert await asyncio.gather(*map(own.has, names)) == [True, *[False] * 9]
     assert calls == 1
+
+
+async def test_a_machine_may_have_a_name_that_is_no_domain_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Linux allows names of 64 characters. A label of a domain name has at most 63."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "a" * 64)
+    async with guarded(Protection()) as client:
+        answer = await client.get("/connectors", headers={"host": EVIL})
+    assert answer.status_code == 403
