@@ -65,7 +65,7 @@ class Changes(Protocol):
     def changes(
         self, since: Ends | None = None, profile: Profile | None = None
     ) -> AsyncGenerator[ChangeEvent, None]:
-        """Yield every change from now on, or since these end offsets."""
+        """Yield every change from the first iteration on, or since these end offsets."""
         ...
 
 

@@ -4,8 +4,8 @@ One table maps each kind of command to the function that decides it. The records
 the order in which a worker of the context's profile writes them. Each module documents the reason
 for its order. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
 
-A command whose records no worker could write or read back is refused first. A worker's config is a
-map of text to text or null. Its REST interface converts numbers and booleans to text; a program
+A command whose records no worker could write or read back is refused first. A config is a map
+of text to text or null. A worker's REST interface converts numbers and booleans to text. A program
 that embeds the control plane must do so itself.
 
 With `complete`, a plan's outcome holds the whole answer to the client. `decide` computes it from

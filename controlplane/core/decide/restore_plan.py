@@ -267,7 +267,7 @@ def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
 def _must_stop(state: ClusterState, command: RestoreConnector) -> bool:
     """True if the connector must stop before its offsets change.
 
-    False if the undo keeps the present target state: a stopped connector would not run again.
+    False if the undo restores a config without a target state: the connector would stay stopped.
     """
     name, config = command.connector, command.config
     stopped = state.config.targets.get(name) is Target.STOPPED
