@@ -19,6 +19,7 @@ from controlplane.rest.security.credential_hashes import (
     Credential,
     Scrypt,
     ScryptCost,
+    TokenHash,
     password_line,
     token_line,
 )
@@ -196,7 +197,12 @@ def _verify(
 
 def _with_token(credentials: Iterable[Credential], token: str) -> Principal:
     """Return the owner of a token. All tokens are compared, so that timing reveals no match."""
-    owners = [Principal(entry.name, entry.role) for entry in credentials if entry.hash.fits(token)]
+    digest = TokenHash.of(token).digest  # once: a file may have thousands of tokens
+    owners = [
+        Principal(entry.name, entry.role)
+        for entry in credentials
+        if hmac.compare_digest(entry.hash.digest, digest)
+    ]
     if not owners:
         raise AuthenticationFailed("the request has an unknown token")
     return owners[0]

@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.plane import ControlPlane
 from controlplane.rest.http.limits import HttpLimits
-from controlplane.rest.security.credential_hashes import Hash
+from controlplane.rest.security.credential_hashes import Hash, TokenHash
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings
@@ -50,6 +50,23 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a plane with password and token files."""
     async with guarded(Protection(auth_settings(tmp_path))) as client:
         yield client
+
+
+async def test_a_token_is_hashed_once(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long token of a stranger does not cost a hash for each token of the file."""
+    hashed: list[str] = []
+    hash_of = TokenHash.of
+
+    def counted(token: str) -> TokenHash:
+        hashed.append(token)
+        return hash_of(token)
+
+    monkeypatch.setattr(TokenHash, "of", counted)
+    answer = await client.get("/connectors", headers={"authorization": "Bearer stranger"})
+    assert answer.status_code == 401
+    assert hashed == ["stranger"]
 
 
 async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
