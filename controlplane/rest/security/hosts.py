@@ -19,16 +19,14 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import Forbidden
 from controlplane.rest.http.messages import Layer, RequestInfo, response
+from controlplane.rest.security.wildcards import wildcard_pattern
 
 LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
 """Domains in which no stranger can register a name. RFC 6761, 6762, 8375 or ICANN reserve some.
 Routers and Kubernetes use the others, and the public DNS does not delegate them."""
 
 HEADER_MAX = 300
-"""Longest `Host` header that is checked: a DNS name has at most 253 characters.
-
-A pattern with several `*` may take polynomial time to fail; the bound keeps it fast.
-"""
+"""Longest `Host` header that is checked: a DNS name has at most 253 characters."""
 
 _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
@@ -45,7 +43,7 @@ class OwnHosts:
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        patterns = (re.escape(_plain(name)).replace(r"\*", ".*") for name in known)
+        patterns = (wildcard_pattern(_plain(name)) for name in known)
         self._known_names = re.compile("|".join(patterns) or "(?!)", re.DOTALL)
         self._machine: frozenset[str] | None = None
         self._resolving = asyncio.Lock()

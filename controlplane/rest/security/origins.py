@@ -20,14 +20,12 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest.errors import HTML, NO_CONTENT, Answer, Forbidden
 from controlplane.rest.http.messages import Layer, RequestInfo, response
 from controlplane.rest.security.roles import READING
+from controlplane.rest.security.wildcards import wildcard_pattern
 from controlplane.settings.kinds import split_list
 from controlplane.settings.listeners import ResponseHeaderSettings
 
 ORIGIN_MAX = 300
-"""Longest origin that may be allowed: a DNS name has at most 253 characters.
-
-A pattern with several `*` may take polynomial time to fail; the bound keeps it fast.
-"""
+"""Longest origin that may be allowed: a DNS name has at most 253 characters."""
 
 _SIMPLE = ("GET", "POST", "HEAD")
 """Methods that a browser sends without a preflight."""
@@ -84,7 +82,7 @@ class AllowedOrigins(NamedTuple):
     def has(self, origins: str) -> bool:
         """Return True if one of these space-separated origins is allowed; a long one never is."""
         return any(
-            re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), origin)
+            re.fullmatch(wildcard_pattern(pattern), origin)
             for origin in origins.split()
             if len(origin) <= ORIGIN_MAX
             for pattern in self.origins
