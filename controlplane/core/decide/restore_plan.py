@@ -8,6 +8,7 @@ are stored. The gaps between the steps are crash points (`core.plan`), named aft
 
     stop-tasks, stop-state | pause-state   less activity; no activity if offsets are restored
     put-config | create-config             config restored; activity as before
+    stop-tasks, stop-state                 only after a creation as STARTED, without KIP-980
     offsets-write, …                       offsets restored; still no activity
     pause-state | resume-state             target state restored
 
@@ -159,7 +160,8 @@ def _parts_in_order(command: RestoreConnector) -> tuple[NextCommand, ...]:
     """Functions that build the commands of an undo, in the order of the module's docstring."""
     if command.config is None:
         return _less_activity, _offsets_part, _config_part
-    return _less_activity, _config_part, _offsets_part, _target_part
+    # A release without KIP-980 creates the connector as STARTED: it stops before offsets change.
+    return _less_activity, _config_part, _less_activity, _offsets_part, _target_part
 
 
 def _plan_of_part(state: ClusterState, command: UndoPart, context: Context) -> Decision:
@@ -258,10 +260,11 @@ def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
     stops_for_offsets = {"stop", "offsets"} <= {*names}
     if stops_for_offsets and not undo.context.worker.exactly_once_source:
         yield _TASKS_ENDED.format(undo.connector)
+    profile = undo.context.profile
     after_creation = names[names.index("create") :] if "create" in names else []
-    for word in ("pause", "stop"):
-        if word in after_creation:
-            yield _RUNS_BRIEFLY.format(undo.connector, word, undo.context.profile.release)
+    less = [word for word in after_creation if word in ("pause", "stop")]
+    if less and not profile.creates_in_state:
+        yield _RUNS_BRIEFLY.format(undo.connector, less[0], profile.release)
 
 
 def _must_stop(state: ClusterState, command: RestoreConnector) -> bool:

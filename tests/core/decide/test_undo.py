@@ -314,6 +314,21 @@ def test_offsets_of_a_deleted_connector_are_restored() -> None:
     assert [step.name for step in plan.steps] == names
 
 
+@pytest.mark.parametrize(
+    ("release", "stops", "briefly"),
+    [("3.6", ["stop-tasks", "stop-state"], True), ("3.9", [], False), ("kip", [], False)],
+)
+def test_a_connector_without_an_initial_state_is_stopped_for_its_offsets(
+    release: str, stops: list[str], briefly: bool
+) -> None:
+    """Release 3.6 alters offsets, but creates a connector only as STARTED."""
+    then = restoration(at(life(OLD, "PAUSED"), 1, release=release), "a", offsets=True)
+    plan = plan_of(at(GONE, 2, release=release), then)
+    names = [step.name for step in plan.steps if step.name != "create-state"]
+    assert names == ["create-config", *stops, "offsets-write", "pause-state"]
+    assert any("may run briefly" in text for text in plan.assumed) == briefly
+
+
 def test_offsets_are_restored_before_a_deletion() -> None:
     """Offsets are restored first: only an existing connector can change them."""
     command = restoration(at(GONE, *THEN), "a", offsets=True)
