@@ -14,6 +14,7 @@ from controlplane.client.connectors.wait import (
     WaitGoal,
     goal_after_change,
     wait_for,
+    wait_until_running,
     wait_until_stopped,
 )
 from controlplane.client.http.request_errors import WaitTimedOut
@@ -116,11 +117,38 @@ async def test_tasks_behind_our_service_end_before_the_next_step(
 ) -> None:
     """Our service may steer Kafka's workers, whose tasks commit offsets as they end."""
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
-    ending = reported("RUNNING", "RUNNING")
-    answers = [ending[1], *ending * 5, *reported("STOPPED") * 2]
+    running, ending = reported("RUNNING", "RUNNING"), reported("STOPPED", "RUNNING")
+    answers = [running[1], *running * 5, *ending * 2, *ending * 5, *reported("STOPPED") * 2]
     worker = FakeWorker(*answers, httpx.Response(500), server="controlplane")
     await wait_until_stopped(await worker.api(), "x", 60)
     assert len(worker.requests) == len(answers)
+
+
+async def test_tasks_behind_our_service_are_awaited_beyond_the_first_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once a worker has reported the stop, the whole time limit holds; its end is an error."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
+    ending = reported("STOPPED", "RUNNING")
+    worker = FakeWorker(ending[1], *ending * 3, server="controlplane")
+    with pytest.raises(WaitTimedOut):
+        await wait_until_stopped(await worker.api(), "x", -1)
+
+
+async def test_a_copy_behind_our_service_is_awaited_until_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copy that fails at its start is an error, so the original is not deleted."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
+    stopped, starting = reported("STOPPED"), reported("RUNNING")
+    running, failing = reported("RUNNING", "RUNNING"), reported("FAILED")
+    answers = [stopped[1], *stopped * 3, *starting * 4, *running * 2]
+    worker = FakeWorker(*answers, httpx.Response(500), server="controlplane")
+    await wait_until_running(await worker.api(), "x", 60)
+    assert len(worker.requests) == len(answers)
+    worker = FakeWorker(stopped[1], *stopped * 3, *failing * 20, server="controlplane")
+    with pytest.raises(ConnectorFailed, match="x fails"):
+        await wait_until_running(await worker.api(), "x", 60)
 
 
 @pytest.mark.parametrize("answers", [MISSING[:1], reported("RUNNING", "RUNNING")[::-1]])
@@ -128,9 +156,10 @@ async def test_our_service_without_workers_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, answers: list[httpx.Response]
 ) -> None:
     """There may be no status, or one of an imported log that no worker replaces."""
-    monkeypatch.setattr("controlplane.client.connectors.wait.TASKS_END_S", -1)
+    monkeypatch.setattr("controlplane.client.connectors.wait.REPORT_S", -1)
     looks = [*answers, *reported("RUNNING", "RUNNING")[1:]]
-    await wait_until_stopped(await FakeWorker(*looks, server="controlplane").api(), "x", 60)
+    for wait in (wait_until_stopped, wait_until_running):
+        await wait(await FakeWorker(*looks, server="controlplane").api(), "x", 60)
 
 
 async def test_without_wait_no_state_is_read() -> None:

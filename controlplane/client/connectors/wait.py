@@ -30,9 +30,11 @@ POLL_S = 0.25
 POLLS_TO_SUCCEED = 2
 """Consecutive polls that must find the goal reached: the first may see an older status."""
 
-TASKS_END_S = 10.0
-"""Longest time in seconds for tasks to end after a stop at our service. Kafka's workers give tasks
-5 s by default (`task.shutdown.graceful.timeout.ms`)."""
+REPORT_S = 10.0
+"""Longest time in seconds in which a worker behind our service reports a new state.
+
+A service may have no worker: then the statuses of an imported log never change.
+"""
 
 POLLS_TO_FAIL = 12
 """Consecutive polls that must find a failure: an older failure is soon replaced."""
@@ -155,17 +157,46 @@ async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) 
 async def wait_until_stopped(api: Api, name: str, within_s: float) -> None:
     """Wait until the tasks of a stopped connector have ended: they commit offsets as they end.
 
-    Our service may show statuses of tasks that run nowhere, such as those of an imported log. So
-    the end of the shorter wait there is no error.
+    Raises:
+        WaitTimedOut: the tasks have not ended in time.
+    """
+    if await _has_worker(api, name, STOPPED):
+        await wait_for(api, name, IS_STOPPED, within_s)
+
+
+async def wait_until_running(api: Api, name: str, within_s: float) -> None:
+    """Wait until a resumed connector and its tasks run.
 
     Raises:
-        WaitTimedOut: tasks of Kafka's workers have not ended in time.
+        WaitTimedOut: they do not run in time.
+        ConnectorFailed: the connector or one of its tasks fails.
+    """
+    if await _has_worker(api, name, RUNNING):
+        await wait_for(api, name, IS_RUNNING, within_s)
+
+
+async def _has_worker(api: Api, name: str, state: str) -> bool:
+    """True if a worker runs the connector: Kafka's, or one that reports the new state.
+
+    `state`: target state that has just been set.
     """
     if not api.server.ours:
-        await wait_for(api, name, IS_STOPPED, within_s)
-    elif not api.is_log and await api.find(connector(name, "status")) is not None:
-        with suppress(WaitTimedOut):
-            await wait_for(api, name, IS_STOPPED, min(within_s, TASKS_END_S))
+        return True
+    if api.is_log or await api.find(connector(name, "status")) is None:
+        return False
+    with suppress(WaitTimedOut):
+        await wait_for(api, name, _reports(state), REPORT_S)
+        return True
+    return False
+
+
+def _reports(state: str) -> WaitGoal:
+    """Goal: the connector itself has this state, or has failed."""
+    return WaitGoal(
+        f"reports {state}",
+        lambda present: present is not None and present.state in {state, FAILED},
+        ends_on_failure=False,
+    )
 
 
 async def _polls(

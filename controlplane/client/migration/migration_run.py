@@ -15,8 +15,8 @@ from controlplane.client.connectors.connector_summary import RUNNING, STOPPED, s
 from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present_offsets
 from controlplane.client.connectors.wait import (
     IS_GONE,
-    IS_RUNNING,
     wait_for,
+    wait_until_running,
     wait_until_stopped,
 )
 from controlplane.client.http.api import Api, connector
@@ -292,12 +292,12 @@ class MigrationRun:
     async def _set_state(self, api: Api) -> None:
         """Give a stopped connector the target state that it had before the migration.
 
-        If it is RUNNING in a cluster of Kafka's workers, wait until connector and tasks run.
+        If it is RUNNING, wait until connector and tasks run (`wait_until_running`).
         """
         verb = TARGET_VERBS[self.migration.state]
         await self._change(api, "PUT", connector(self.migration.name, verb))
-        if self.migration.state == RUNNING and not api.server.ours:
-            await wait_for(api, self.migration.name, IS_RUNNING, self._timeout_s)
+        if self.migration.state == RUNNING:
+            await wait_until_running(api, self.migration.name, self._timeout_s)
 
     async def _delete(self) -> Mapping[str, Any]:
         if await summary(self._source, self.migration.name) is not None:
