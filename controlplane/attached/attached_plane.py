@@ -256,8 +256,8 @@ class AttachedPlane:
     def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
         """Answer of the command that had this id before; None: it is new.
 
-        The answer of a command without a key is not kept. `GET /commands` shows the command's id.
-        As a key, this id is refused: the command would run again, under an id of the trail.
+        The answer of a command without a key is not kept. Its id, sent as a key, is refused: the
+        command would run a second time.
         """
         trace = self._trail.commands.get(request.command_id)
         if trace is None or trace.accepted is None:

@@ -4,7 +4,8 @@ Most commands are one request. A creation with offsets (KIP-995) and an undo are
 has the name of each before it is sent. A `RequestListener` is called after each request, with its
 name. A test can end the process there.
 
-A request whose outcome is unknown is never repeated: the cluster's log shows whether it was done.
+After an unknown outcome, the cluster's log shows whether a request was done. Only requests that may
+be repeated without harm, such as a reset of offsets, are then sent again.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

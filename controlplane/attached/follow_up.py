@@ -75,8 +75,8 @@ class LogFollowUp:
 
         Call it in a block of `hastened`.
 
-        Returns True if all planned records have appeared, with the planned values. This needs no
-        request to the brokers.
+        Returns True if all planned records have appeared, with the planned values. If they appear
+        within `APPEARANCE_S`, no request to the brokers is needed.
         """
         if isinstance(plan, Plan) and any(step.records for step in plan.steps):
             topics = topics_of(plan, self.present.topics)

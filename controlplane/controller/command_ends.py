@@ -105,7 +105,7 @@ class CommandEnds:
             flush.add_done_callback(lambda _: self._conclude(written, []))
 
     def _announced(self, ends: Sequence[RequestDrafts]) -> "asyncio.Future[Sequence[Position]]":
-        """Result of an append of ends that begins, for other callers to await."""
+        """Create the future that other callers await while an append of ends runs."""
         written = asyncio.get_running_loop().create_future()
         self._under_way[written] = frozenset(queue_of(end.request.command) for end in ends)
         return written

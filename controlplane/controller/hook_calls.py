@@ -15,7 +15,7 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Time in seconds after which a closing controller ends the calls of dry runs.
+"""Time in seconds after which a closing controller stops waiting for the calls of dry runs.
 
 `close` does not wait for it. Commands that wait for a call are cancelled immediately. A worker
 waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
@@ -77,7 +77,11 @@ class HookCalls:
     async def _called(self, hook: Hook, question: AskHook) -> HookOutcome:
         await self._slots.acquire()
         calling = partial(_outcome, hook, question, self._values)
-        call = in_daemon_thread(calling, f"alter_offsets of {question.connector}")
+        try:
+            call = in_daemon_thread(calling, f"alter_offsets of {question.connector}")
+        except RuntimeError:  # the process may start no thread now
+            self._slots.release()
+            raise
         call.add_done_callback(partial(self._release, asyncio.get_running_loop()))
         return await asyncio.wrap_future(call)
 

@@ -259,7 +259,7 @@ class EmbeddedActions(LogGroups):
 def default_actions(
     log: Log, epoch: Callable[[], int | None], now_ms: Callable[[], int]
 ) -> ExternalActions:
-    """Return the external actions of a control plane that no program has given any."""
+    """Return the external actions of a control plane whose program provides none."""
     if isinstance(log, EmbeddedLog):
         return EmbeddedActions(log, epoch, now_ms)
     return NoExternalSystems()

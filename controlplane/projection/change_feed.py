@@ -202,7 +202,7 @@ class ChangeFeed:
         if records <= MISSED_AT_ONCE:
             async with self._short_reads:
                 events = [event async for event in self._read_missed(start, now, state)]
-            # A slow watcher keeps its changes, but no turn.
+            # A slow watcher keeps these changes in memory, but frees its place for other reads.
             async for event in sliced(events):
                 yield event
             return

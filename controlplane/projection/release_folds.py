@@ -261,7 +261,7 @@ class ReleaseFolds:
     """Folds of one log by release: the most recently used ones, and all pinned ones.
 
     A lock orders new entries and replacements of the log, so every fold is at `positions`. A load
-    does not hold it: commands wait for new entries. A loaded fold then catches up.
+    does not hold it, as commands wait for new entries. A loaded fold catches up afterwards.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ class ReleaseFolds:
         return loaded
 
     def _drop_others(self) -> None:
-        """Drop the folds that are not pinned, and what else was read from the log."""
+        """Drop the folds that are not pinned, a load under way, and the cached past states."""
         self._recent.clear()
         self._missed = None  # a load that runs now has read the old log
         for release, fold in self._pinned.items():

@@ -78,8 +78,8 @@ class Watermark:
     if it lies some time before the latest record. The timestamp of that record counts, not a clock.
     In stream processing this is a watermark with an allowed lateness.
 
-    It begins at a cut (`ends`, `latest`); `add` all later records. The settled records are a prefix
-    of the one order: `ends`, with the running maxima `latest`.
+    It begins at a cut (`ends`, `latest`); `add` all later records. `ends` and `latest` then
+    describe the settled records: end offsets and running maxima of timestamps, by partition.
     """
 
     def __init__(self, lateness_ms: int, ends: Sequence[int], latest: Sequence[int]) -> None:
@@ -131,8 +131,8 @@ class _SnapshotWriter:
     async def is_due(self, upto: Sequence[int]) -> bool:
         """Return True if enough records have arrived since the newest snapshot.
 
-        Enough is at least the number of rows in that snapshot. So snapshots never write more than a
-        constant share of all writes.
+        The new records must also be at least as many as the rows of that snapshot. So snapshots
+        never write more than a constant share of all writes.
         """
         newest = await self._newest()
         first_counted = (

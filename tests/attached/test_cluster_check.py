@@ -1,6 +1,7 @@
 """Check of the workers before any request: they may differ, refuse, or be of another cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import httpx
 import pytest
@@ -132,6 +133,30 @@ async def test_connectors_of_another_form_are_refused(shown: object) -> None:
     async with Follower(log) as follower:
         with pytest.raises(LogNotUsable, match="the worker lists its connectors in another form"):
             await check_topics(worker, cluster, follower, BRIEF)
+
+
+async def test_a_difference_is_checked_again_although_another_worker_took_the_time() -> None:
+    """A worker may lag behind; one that does not answer has used up the patience."""
+    log = MemoryLog()
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    lists: Iterator[dict[str, Any]] = iter(({"a": {"info": {"config": {}}}}, {}))
+
+    def transport(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "w1":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json=next(lists))
+
+    urls = ("http://w1", "http://w2")
+    workers = {
+        url: httpx.AsyncClient(base_url=url, transport=httpx.MockTransport(transport))
+        for url in urls
+    }
+    infos = tuple(WorkerInfo(url, "3.9.1", None) for url in urls)
+    cluster = IdentifiedCluster(infos, Profile.of("3.9.1"))
+    async with Follower(log) as follower:
+        await check_topics(ConnectClient(workers, BRIEF), cluster, follower, BRIEF)
+    assert next(lists, None) is None
 
 
 async def test_without_an_answering_worker_the_service_does_not_start() -> None:

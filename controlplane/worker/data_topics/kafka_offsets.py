@@ -188,8 +188,8 @@ class ClaimedOffsetWriter:
     ) -> None:
         """Append to all partitions concurrently; keep the records that must be appended again.
 
-        A partition with an offset that is too large is done: its failure goes to `refusals`. So the
-        other partitions are appended again after an outage.
+        A failure of a partition with an offset that is too large goes to `refusals`. The partition
+        counts as done, so a retry after an outage appends only the others.
         """
         appends = [self._append(records) for records in by_partition.values()]
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
