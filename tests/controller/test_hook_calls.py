@@ -105,6 +105,22 @@ async def test_hanging_hooks_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
                 await asyncio.sleep(0.01)
 
 
+async def test_a_hook_without_a_thread_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once threads can be started again, hooks run again."""
+
+    def no_thread(*_: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    async with asyncio.timeout(PATIENCE_S), plane_on(MemoryLog(), plugins=PLUGINS) as plane:
+        await create(plane, "orders", "accept")
+        with monkeypatch.context() as patch:
+            patch.setattr(calls, "in_daemon_thread", no_thread)
+            for _ in range(calls.CALLS_AT_ONCE):
+                with pytest.raises(Exception, match="can't start new thread"):
+                    await plane.execute(AlterOffsets("orders", CHANGE))
+        await plane.execute(AlterOffsets("orders", CHANGE))
+
+
 async def test_a_closing_plane_does_not_wait_for_a_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that waits for the hook fails, and has written nothing."""
     monkeypatch.setattr(calls, "CLOSE_S", 0.01)
