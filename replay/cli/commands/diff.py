@@ -29,7 +29,6 @@ from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
     archive_argument,
-    check_connectors,
     connectors_option,
     doubt_documents,
     file_option,
@@ -39,6 +38,7 @@ from replay.cli.options.archives import (
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
+from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import EVERY

@@ -19,7 +19,6 @@ from replay.cli.execution.plan_output import explain, explain_option, ordered_pl
 from replay.cli.options.archives import (
     ArchiveInput,
     archive_argument,
-    check_connectors,
     missing_documents,
     moment_option,
     print_plan_notices,
@@ -28,6 +27,7 @@ from replay.cli.options.archives import (
 )
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.options.formats import output_option
+from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
 from replay.fleet.table_queries import HistoryQuery
 from replay.progress import Advance

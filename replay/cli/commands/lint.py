@@ -28,9 +28,8 @@ from replay.cli.execution.cluster_jobs import (
     worst,
 )
 from replay.cli.inputs.log_input import LogInput
-from replay.cli.options.archives import check_connectors
 from replay.cli.options.formats import output_option
-from replay.cli.options.logs import logs_argument
+from replay.cli.options.logs import check_connectors, logs_argument
 from replay.cli.output.fleet_findings import FleetFindings, print_fleet
 from replay.cluster_records import ClusterRecords
 from replay.findings import Finding, called

@@ -27,7 +27,6 @@ from replay.cli.execution.written_states import write_states
 from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
-    UnknownConnector,
     archive_argument,
     connectors_option,
     folder_option,
@@ -38,6 +37,7 @@ from replay.cli.options.archives import (
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
+from replay.cli.options.logs import UnknownConnector
 from replay.cli.output.progress_bar import bar
 from replay.doubts import DoubtKind
 from replay.engine.query import StateQuery

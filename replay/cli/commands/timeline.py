@@ -22,7 +22,6 @@ from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
     archive_argument,
-    check_connectors,
     connectors_option,
     missing_documents,
     moment_option,
@@ -32,6 +31,7 @@ from replay.cli.options.archives import (
 )
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.options.formats import output_option
+from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
 from replay.engine.executors import Executor
 from replay.engine.plans.plan_summary import PlanSummary

@@ -1,7 +1,7 @@
 """Arguments of commands on archives: clusters, moment and releases."""
 
 import functools
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -41,10 +41,6 @@ PlannedT = TypeVar("PlannedT", bound=PlannedJob)
 
 NONE = "-"
 """Shown for an absent value."""
-
-
-class UnknownConnector(ReplayError):
-    """No record concerns a connector of that name."""
 
 
 class ArchiveInput(NamedTuple):
@@ -180,13 +176,6 @@ def missing_documents(plan: ReadPlan) -> dict[str, list[Any]]:
         "gaps": [gap.sentence for gap in plan.gaps],
         "doubts": [doubt.document for doubt in plan.doubts],
     }
-
-
-def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
-    """Raise `UnknownConnector` for a name that does not occur."""
-    for name in wanted:
-        if name not in there:
-            raise UnknownConnector(f"no record concerns a connector {name!r}: check the name")
 
 
 def archive_argument(command: Decorated) -> Decorated:

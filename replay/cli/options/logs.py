@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,14 @@ from controlplane.logs.names import without_login
 from controlplane.terminal.option_names import Decorated, checked_moment
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
-from replay.errors import NoArchive, no_archive
+from replay.errors import NoArchive, ReplayError, no_archive
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
 """URL schemes of archives, of which `open_store` refuses some; a folder is an archive, too."""
+
+
+class UnknownConnector(ReplayError):
+    """No record concerns a connector of that name."""
 
 
 def logs_argument(command: Decorated) -> Decorated:
@@ -167,3 +171,10 @@ def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
         raise click.UsageError("--cluster is given more often than there are logs")
     called = [*names, *(log.cluster for log in inputs[len(names) :])]
     return [log._replace(cluster=name) for log, name in zip(inputs, called, strict=True)]
+
+
+def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
+    """Raise `UnknownConnector` for a name that does not occur."""
+    for name in wanted:
+        if name not in there:
+            raise UnknownConnector(f"no record concerns a connector {name!r}: check the name")
