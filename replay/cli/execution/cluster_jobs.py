@@ -42,6 +42,12 @@ from replay.gaps import OffsetGap
 
 T = TypeVar("T")
 
+_STEM = 217
+"""Greatest number of letters of the cluster in the name of a result file.
+
+A file system allows 255 bytes, and 38 of them are the hash and `.json`.
+"""
+
 _INPUT = (LogError, UnknownMoment, ReplayError)
 
 
@@ -117,8 +123,8 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--resume",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
-        help="Store the result of each archived cluster in this folder. Reuse it as long as "
-        "the archive has not changed.",
+        help="Store the result of each archived cluster in this folder. Later runs reuse it until "
+        "the archive changes.",
     )(executing_options(with_options))
 
 
@@ -246,7 +252,7 @@ def _cluster_result(
 ) -> T:
     if resume is None or log.head is None:
         return job.task(log)
-    file = resume / f"{log_input.cluster}-{_key(log_input, log, job)}.json"
+    file = resume / f"{log_input.cluster[:_STEM]}-{_key(log_input, log, job)}.json"
     result = _stored_result(file, job)
     if result is None:
         result = job.task(log)

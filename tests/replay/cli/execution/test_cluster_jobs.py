@@ -368,6 +368,15 @@ def test_damaged_kept_answers_are_recomputed(fleet: Path, tmp_path: Path) -> Non
     assert call(*words) == first
 
 
+def test_clusters_with_long_names_keep_answers(tmp_path: Path) -> None:
+    """Clusters whose names have the same first 246 letters keep an answer each."""
+    for length in (246, 247):
+        add(tmp_path / "fleet", "a" * length, quiet())
+    words = (*LINT, tmp_path / "fleet", "--resume", tmp_path / "kept")
+    assert [call(*words).code, call(*words).code] == [1, 1]
+    assert len([*(tmp_path / "kept").iterdir()]) == 2
+
+
 @pytest.mark.parametrize("words", [LINT, AUDIT, COMPAT])
 def test_kept_answers_give_the_same_output(
     words: tuple[str, ...], fleet: Path, tmp_path: Path
