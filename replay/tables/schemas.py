@@ -125,7 +125,7 @@ PARTITIONS = described(
     (
         "known_from",
         pa.int64(),
-        "from this end offset on, each key's last record is known; null if it never is",
+        "first end offset from which on each key's last record is known; null if there is none",
     ),
     ("ranges", pa.list_(_RANGE), "the first 1,000 missing ranges; the end is excluded"),
     ("unknown", pa.list_(SPAN), "spans in which a key's last record may be missing"),

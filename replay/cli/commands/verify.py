@@ -213,14 +213,14 @@ def _print(verified_clusters: _VerifyResults) -> None:
         if result.thinned:
             segments = count(result.thinned, "merged segment")
             say(
-                f"{result.cluster}: retention has removed a part of {segments}: only a head "
-                "printed since then proves their other records"
+                f"{result.cluster}: retention removed records of {segments}: to prove the "
+                "remaining ones, give a --head printed after the removal"
             )
         if result.unproven:
             segments = count(result.unproven, "merged segment")
             say(
-                f"{result.cluster}: {segments} of an earlier version had no hash of records: only "
-                "a head printed since the merge proves them"
+                f"{result.cluster}: {segments} of an earlier version had no hash of records: to "
+                "prove them, give a --head printed after the merge"
             )
 
 
@@ -228,7 +228,7 @@ def _removed(run: RetentionRun) -> str:
     records, size = removed_numbers(run.retention.expired)
     day, cut = time_text(run.written_at_ms)[:10], time_text(run.retention.cut_ms)
     return (
-        f"{count(records, 'record')} ({count(size, 'byte')}) superseded before {cut}, on {day} "
+        f"on {day}, {count(records, 'record')} ({count(size, 'byte')}) superseded before {cut} "
         f"(manifest {run.number})"
     )
 
