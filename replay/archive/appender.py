@@ -119,10 +119,10 @@ class Appender:
     def reached(
         self, topic: str, partition: int, start: int, end: int, *, partial: bool = False
     ) -> None:
-        """Note that everything from `start` (where the source begins) to `end` was added.
+        """Record that the source was read up to `end`; `commit` writes the range to the manifest.
 
-        Offsets between the archive's end and a later `start` are lost: a gap. `partial`: the source
-        goes on after `end`, and the rest is still to be read.
+        The source begins at `start`. Offsets between the archive's end and a later `start` are
+        lost: a gap. `partial`: the source goes on after `end`, and the rest is still to be read.
         """
         if partial:
             self._read_whole.discard((topic, partition))

@@ -34,9 +34,9 @@ retention would take the removed offsets for holes that the log cleaner has left
 refuse this format."""
 
 READINGS_FORMAT = 4
-"""Format of the manifest of a merge that names a file with the readings. Such a manifest joins the
-ranges of several looks (a term of `readings.reading_columns`). Earlier versions would take a joined
-range for one look, so they must refuse this format."""
+"""Format of the manifest of a merge that names a file with the readings. A *look* reads a partition
+up to its end (`readings.reading_columns`); such a manifest joins the ranges of several looks.
+Earlier versions would take a joined range for one look, so they must refuse this format."""
 
 FORMATS = (FORMAT, MERGE_FORMAT, RETENTION_FORMAT, READINGS_FORMAT)
 """Formats that this version reads, the oldest first."""
@@ -169,7 +169,7 @@ class ExpiredRecords(msgspec.Struct, frozen=True):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """Removal of the records that were superseded at a cut; part of the manifest of that merge."""
+    """A merge's removal of the records that were superseded at a cut; part of its manifest."""
 
     cut_ms: Int64
     """Time of the cut, in ms since 1970: every state from then on is unchanged."""

@@ -10,8 +10,9 @@ located, so it is replaced as a whole. It stays only if it is plain text without
 secret, and no secret came before it. The same holds for text after a complete value, which no
 release reads.
 
-One exception: the newest releases refuse a string of more than 20 million characters, and a name of
-more than 50,000 bytes. A secret there is hidden, too, but these releases may then read the value.
+Exception to the rule about releases: the newest ones may read a value that they refused before.
+They refuse a string of more than 20 million characters, and a name of more than 50,000 bytes.
+Without the secret in it, the string or name may be short enough.
 """
 
 import re
@@ -217,7 +218,8 @@ class _JsonScan:
         """Hide the secrets of a text.
 
         `halves` means that the text encodes surrogate halves, which not every release reads. The
-        replacement of a secret with halves then ends with a half: the same releases read it.
+        replacement of a secret with halves ends with a half, so that only the same releases read
+        it.
         """
         if self._special and len(self._open) == 1 and name in self._special:
             return text and self._special[name](text) + (_HALF if halves else "")

@@ -64,7 +64,8 @@ class KafkaFrames(NamedTuple):
     def read(self, spans: OffsetRanges, isolation: str) -> DataFrame:
         """Data frame of the records in these ranges."""
         options = {
-            # A subscription needs a start offset for each partition of its topics.
+            # `assign`, not `subscribe`: a subscription needs start offsets for all partitions of
+            # its topics.
             "assign": assigned(spans),
             "startingOffsets": vector({place: span.start for place, span in spans.items()}),
             "endingOffsets": vector({place: span.stop for place, span in spans.items()}),

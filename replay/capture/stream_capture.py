@@ -3,7 +3,8 @@
 Each micro-batch is one append. If a capture is killed between the append and the checkpoint, the
 batch repeats. Its records are then compared, and none is added. If it is killed before the append,
 the batch repeats with its old end, perhaps a day later. If the log has grown since, the cleaner may
-have removed records before that end. So the batch ends no look (`readings.reading_columns`).
+have removed records before that end. So the end of such a batch does not count as the end of a look
+(`readings.reading_columns`).
 
 A stream knows only the topics that existed at its start. When another topic is to be archived, the
 stream is restarted and continues.

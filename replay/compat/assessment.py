@@ -92,7 +92,10 @@ class ObservedSituation(msgspec.Struct, frozen=True):
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """A fact that the two releases read differently; it changes from start to goal."""
+    """A fact that the two releases read differently.
+
+    `change` has the value of the start (`before`), then the value of the goal (`after`).
+    """
 
     change: Change
     explained: str | None

@@ -77,7 +77,8 @@ def again(committed: Entry | None, wrong: Entry) -> str:
 
 def _copied(place: Position) -> str:
     where = f"-b {BROKERS} -t {shlex.quote(place.topic)} -p {place.partition}"
-    # JSON may have tabs and line breaks between its parts, but no separators of ASCII.
+    # JSON may have tabs and line breaks between its parts, but never the ASCII characters 0x1e and
+    # 0x1f.
     taken = rf"kcat -C {where} -o {place.offset} -c 1 -e -q -f '%k\x1f%s'"
     return rf"{taken} | kcat -P {where} -K '\x1f' -D '\x1e' -Z"
 

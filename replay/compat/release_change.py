@@ -41,7 +41,7 @@ class ReleaseChange(msgspec.Struct, frozen=True):
 
     @property
     def newer(self) -> Profile:
-        """The newer of the two releases; of equal ones, the goal."""
+        """The newer of the two releases."""
         return self.start if self.goal == self.older else self.goal
 
     @property

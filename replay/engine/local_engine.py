@@ -33,9 +33,9 @@ from replay.progress import Advance
 _CORES = os.cpu_count() or 1
 
 RankReader = Callable[[Sequence[PartitionPlan]], Sequence[pa.Table]]
-"""Reads an offsets topic again: the last row of each key, with the time in its rank.
+"""Rereads an offsets topic: the last row of each key, with the running maximum of timestamps.
 
-The time is the greatest timestamp of the partition up to the row (`core.order`).
+Rows of several partitions are ordered by this maximum (`core.order`).
 """
 
 
@@ -101,8 +101,8 @@ class LocalEngine:
         """Plan the states at a cut from a snapshot before it; None: from the beginning."""
         folded: tuple[str, ...] = ()
         if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
-            # The order between partitions is not frozen. So a topic with records in several
-            # partitions is read.
+            # Snapshots do not store the order between partitions. So a topic with records in
+            # several partitions is read from its segments.
             folded = tuple(
                 topic
                 for topic in self._snapshot_states(snapshot, profiles)

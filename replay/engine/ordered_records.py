@@ -36,7 +36,7 @@ def records(
 ) -> Iterator[Entry]:
     """Yield every record up to a moment (None: all), including aborted ones.
 
-    `exactly_once`: up to a moment, the dedicated offsets topics are those of committed configs.
+    With `exactly_once` and a moment, only committed configs name the dedicated offsets topics.
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.

@@ -109,7 +109,7 @@ class PartitionReader:
         return last_values(runs, aborted=True)
 
     def ranked(self, part: PartitionPlan, before_ms: int | None = None) -> pa.Table:
-        """Last row of each key of an offsets partition or of a slice, with the time in its rank."""
+        """Last row of each key of an offsets partition or slice, with its running maximum time."""
         return with_earlier_time(
             last_times(self.runs(part), aborted=self._sees_aborted(part)), before_ms
         )

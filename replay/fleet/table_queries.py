@@ -52,8 +52,8 @@ class TableQuery(Protocol):
     ) -> Iterator[pa.RecordBatch | ClusterProblem]:
         """Make the rows of one cluster. An error comes before the first row.
 
-        In a trusted archive, a damaged file can end a timeline or a history after some rows. If
-        another cluster prevents the answer, its problem is yielded in place of rows.
+        In a trusted archive, a damaged file can end a timeline or a history after some rows. If a
+        side of a comparison is unreadable, its problem is yielded in place of rows.
 
         Raises:
             ReplayError: the cluster is unreadable.

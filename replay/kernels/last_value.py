@@ -72,10 +72,9 @@ def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:
-    """Last row of each key, with the time in its rank.
+    """Last row of each key; its `timestamp` is the running maximum within the partition.
 
-    A rank is the place of a record in the one order of all partitions (`core.order`). The time is
-    the greatest timestamp of the partition up to the row.
+    The one order of all partitions begins with this maximum (`core.order`).
     """
     last = last_values(runs, aborted=aborted)
     offsets = np.concatenate([rows.read("offset").column("offset").to_numpy() for rows in runs])

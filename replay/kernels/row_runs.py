@@ -84,7 +84,7 @@ class NumberedKeys(NamedTuple):
     def of(cls, column: pa.ChunkedArray) -> "NumberedKeys":
         """Number the keys of a column. Equal keys get one number, in any dictionary."""
         if not pa.types.is_dictionary(column.type):
-            # Each of several chunks would carry the keys of all earlier ones.
+            # One chunk: otherwise each dictionary would repeat the keys of all earlier chunks.
             chunk = column.combine_chunks()
             column = pa.chunked_array([chunk]) if isinstance(chunk, pa.Array) else chunk
             column = column.dictionary_encode()

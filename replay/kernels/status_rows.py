@@ -32,9 +32,9 @@ def counting_rows(
 ) -> pa.Table:
     """Rows that may still count for one of these releases, ascending.
 
-    With `removed=False` the rows are those that earlier versions of `replay` kept. These lack the
-    last value before a final tombstone. They have every row of a key whose last row is a value. The
-    state is the same, but the record that caused it may differ.
+    `removed=False` selects rows as earlier versions of `replay` did. The last value before a final
+    tombstone is left out. Every row of a key whose last row is a value is included. The state is
+    the same, but the record that caused it may differ.
     """
     runs = joined(runs)
     last = last_values(runs, aborted=aborted, null=not removed)

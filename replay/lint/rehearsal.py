@@ -40,9 +40,9 @@ def lint(
 ) -> list[Finding]:
     """Find the connectors that would change if the log were compacted and a worker restarted.
 
-    Findings are ordered by connector, kind and records. A finding that appears while tombstones
-    remain is not repeated for the time when they are gone. `exactly_once`: the workers do not see
-    aborted configs and offsets.
+    Findings are ordered by connector, kind and records. The compacted log is read twice: with its
+    tombstones, and without them. A finding of both readings is reported once. `exactly_once`: the
+    workers do not see aborted configs and offsets.
     """
     log, names = in_order(entries), topics or Topics()
 

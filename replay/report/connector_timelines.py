@@ -171,7 +171,7 @@ class ConnectorActivity:
         return ConnectorTimeline(*lanes, self._marks.all(), lines, undrawn)
 
     def latest(self) -> dict[str, tuple[str, ...]]:
-        """Last records of each kind, and the last record of each of the first few tasks."""
+        """Last records of each kind, and the last record of each of the first `LATEST` tasks."""
         tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
         return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
 

@@ -31,7 +31,8 @@ class ReportConnector(msgspec.Struct, frozen=True):
     places: dict[str, str]
     """Last record of each of these kinds, and of `wanted`, `reported` and `tasks`."""
     latest: dict[str, tuple[str, ...]]
-    """Last records of each of these kinds; for `tasks`, the last of each of the first few tasks."""
+    """Last records of each of these kinds. For `tasks`: the last record of each task, for the first
+    `LATEST` tasks."""
     worst: Severity | None
     """Worst severity of the findings about it."""
     verdicts: tuple[int, ...]

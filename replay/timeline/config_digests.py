@@ -98,7 +98,8 @@ class DigestChanges(NamedTuple):
     """Changes by each record of a chunk."""
 
     sums: bytes
-    """Changes of the sum of all hashes except the offset's, modulo 2^256, concatenated."""
+    """Change that each record makes to the sum of row hashes, modulo 2^256; concatenated. The sum
+    does not include the hash of the offset."""
     offsets: "array[int]"
     """Offset of the state; `NO_OFFSET` after a record that does not advance it."""
 
@@ -130,7 +131,8 @@ def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes
     """Compare rows with the earlier ones, by identity: only `deferred` changes in place."""
     numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
-    if waiting and _AT_DEFERRED not in places:  # tasks may have arrived since `was.rows`
+    # `_joined` adds pending task configs to the hashes, and keeps `was.rows`.
+    if waiting and _AT_DEFERRED not in places:
         places.append(_AT_DEFERRED)
     for at in places:
         after: Any = rows[at]

@@ -308,7 +308,7 @@ class Merger:
         return None
 
     def _readings(self, writer: str, chain: Chain) -> StoredReadings:
-        """Write the readings of a chain; adjacent looks that miss no offset are joined."""
+        """Write the readings of a chain; adjacent looks without missing offsets are joined."""
         archived = ArchivedReadings(self.cluster.store, chain)
         parts = sorted(parts_in(chain).items())
         file = encoded_readings(reduced(archived.of(place), part.segments) for place, part in parts)

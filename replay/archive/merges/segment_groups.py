@@ -6,7 +6,7 @@ from replay.archive.manifest import Segment
 from replay.archive.segments.segment_files import SegmentSizes
 
 GROWTH = 10
-"""Greatest ratio of the first segment's records to those of the later ones in a merged group. So
+"""The first segment of a group has at most this many times the records of its other segments. So
 each record is written again a few times in its life, not by every merge."""
 
 GROUP_BYTES = 64 * 1024 * 1024

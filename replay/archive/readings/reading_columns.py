@@ -33,7 +33,8 @@ class PartitionLooks(NamedTuple):
     first_end: int
     """End of the first look, also if it found no offset."""
     late: OffsetColumn
-    """Starts of late readings: so long after the previous one that they may miss a tombstone."""
+    """Starts of late readings. A late reading comes so long after the previous one that it may miss
+    a tombstone."""
     late_ends: OffsetColumn
     """End of the look of each late reading."""
     number: int

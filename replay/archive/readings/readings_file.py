@@ -1,7 +1,7 @@
 """File with the readings that a merge has taken over: Parquet, one row group for each partition.
 
 Row groups follow each other in the order of topics and partitions. If all looks at a partition miss
-offsets, a reading takes about a byte. Without missing offsets one row is left.
+offsets, a reading takes about a byte. Adjacent looks without missing offsets share one row.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,7 +2,7 @@
 
 They distinguish records that retention has removed from records that were compacted before a
 capture. A range has consecutive offsets. In a topic without holes, only surviving records separate
-ranges, so each of these records takes a few bytes.
+ranges. So the file takes a few bytes per surviving record.
 """
 
 from typing import NamedTuple, TypeAlias

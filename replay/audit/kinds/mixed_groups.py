@@ -1,9 +1,12 @@
 """Two clusters on one status topic, detected by interleaved group generations.
 
 Each rebalance begins the next generation of a group, and all its workers join it. Two groups on the
-same topics count generations separately. So a worker of the group with the lower count joins a
-generation that the other group has passed. Then a worker of the other group reports its own, higher
-generation. Such interleavings repeat. A group without members restarts its count and catches up,
+same topics count generations separately. One *interleaving* has two reports:
+
+1. A worker joins a new generation, lower than that of a worker of the other group.
+2. Then that other worker reports its own, higher generation.
+
+Two groups interleave again and again. A group without members restarts its count and catches up,
 but that interleaves only once.
 """
 
@@ -38,7 +41,7 @@ class MixedGroups:
         self._number = 0
         self._heard: dict[str, _WorkerReport] = {}
         self._waiting: dict[str, dict[str, DecodedRecord]] = {}
-        """By worker: others that joined a new generation after its last report, but a lower one."""
+        """By worker: others that joined a new, lower generation after this worker's last report."""
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:

@@ -30,7 +30,8 @@ _REFERENCE = re.compile(r"\$\{[^{}:]*:[^{}]*\}")
 """A reference in place of a secret. Each character is read once, so any text takes linear time."""
 
 _PLACEHOLDER = "\1"
-"""Stands for a reference. It is no letter, quote or delimiter, and has no meaning in escapes."""
+"""Stands for a reference: a control character that is no letter, quote, delimiter or part of an
+escape sequence."""
 
 _SCHEME = re.compile(r"\b(?:Bearer|Basic|Digest|ApiKey|Token|Negotiate|NTLM)\s", re.IGNORECASE)
 """Scheme of an `Authorization` header; it is part of the value, but no secret."""

@@ -1,7 +1,7 @@
 """Zombies: two workers that both run the same connector or task.
 
-In a regular takeover after a crash, the new owner reports RUNNING in a later generation. The
-earlier owner never released the task. A group without members restarts its generations, so a lower
+In a regular takeover after a crash, the earlier owner has written no UNASSIGNED. The new owner
+reports RUNNING in a later generation. A group without members restarts its generations, so a lower
 generation alone proves nothing. Two owners exist if the earlier owner reports again in a
 generation that it had joined before the takeover. It has missed the takeover.
 """

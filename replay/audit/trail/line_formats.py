@@ -33,7 +33,8 @@ _OUTCOME = ("status", "status_code", "outcome", "response.status")
 
 _IN_PATH = re.compile(r"/connectors/([^/?#\s]+)(?:/([^?#\s]+))?")
 _IN_NAME = re.compile(r"\bconnector=([^/?#\s]+)")
-# `DOTALL`: otherwise a query with a line break would be read again from each `/connectors` in it.
+# Without `DOTALL`, `.*` would stop at a line break in the query. The search would then read the
+# query again from each `/connectors` in it: quadratic time.
 _ALL_CONNECTORS = re.compile(r"/connectors/?(?:[?#].*)?$", re.DOTALL)
 # Clients write these fields. Possessive parts (`++`, `(?>…)`) keep the time linear for any line. A
 # path without a protocol after it ends before the quote.

@@ -92,7 +92,7 @@ class FeedPrinter:
 
 
 _JSON = ("after", "as_of", "before", "since")
-"""Columns with JSON text, which JSON lines have as values."""
+"""Columns with JSON text; `-o json` prints their decoded values."""
 
 
 def _decoded(row: RowDocument) -> RowDocument:

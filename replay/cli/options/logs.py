@@ -155,7 +155,10 @@ def _is_cluster(folder: Path) -> bool:
 
 
 def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
-    """Archived clusters with the given names, in their order; several archives may have one."""
+    """Archived clusters with the given names, in the order of the names.
+
+    Several archives may have a cluster of the same name.
+    """
     by_cluster: dict[str, list[LogInput]] = {}
     for log in inputs:
         by_cluster.setdefault(log.cluster, []).append(log)
@@ -166,7 +169,7 @@ def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
 
 
 def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
-    """Logs with the given names, in their order."""
+    """Logs with the given names, in the order of the names."""
     if len(names) > len(inputs):
         raise click.UsageError("--cluster is given more often than there are logs")
     called = [*names, *(log.cluster for log in inputs[len(names) :])]

@@ -196,9 +196,9 @@ class ArchiveCertainty:
         return removed.after < offset < (removed.until or 0)
 
     def may_be_older(self, position: Position) -> bool:
-        """True if the connector or pace that begins with this record may be older (`MayBeOlder`).
+        """True if a fact may be older than its first archived record (`MayBeOlder`).
 
-        A record of the config topic begins a connector. An offset begins the known pace of a
+        In the config topic, the fact is a connector. In an offsets topic, it is the known pace of a
         source.
         """
         topic, partition, offset = position

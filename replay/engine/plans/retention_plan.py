@@ -12,7 +12,7 @@ histories as before. The page docs/archives.md has it in full. The law holds top
 - Ranks stay as they are. A rank begins with the running maximum of timestamps. So the record that
   set the maximum of a surviving record stays as well.
 
-Records without a known time count as new until a later record of their partition is old.
+A record without a time stays until a later record of its partition has a time before the cut.
 """
 
 from time import time

@@ -37,7 +37,7 @@ def row_of_offset(file: ArchiveFile, offset: int) -> int:
 
 
 def time_of_offset(file: ArchiveFile, offset: int, before_ms: int | None) -> int | None:
-    """Time in the rank of the record at an offset; None if there is no record."""
+    """Running maximum of timestamps at an offset; None if no record has the offset."""
     latest_ms = UNKNOWN_MS if before_ms is None else max(UNKNOWN_MS, before_ms)
     for group in row_groups(file):
         if group.last_offset >= offset:

@@ -102,7 +102,7 @@ def snapshot_at(
     `name` is the day of the snapshot, or another name. `readers`: releases whose states it holds.
     """
     every = [topic for topic in ends if not reducible(topic, cluster.topics)]
-    # With several partitions, the state depends on the order between them, which is not frozen.
+    # With several partitions, the state depends on their order, which no snapshot stores.
     whole = [topic for topic in every if len(ends[topic]) == 1]
     states = {
         topic: _topic_states(cluster, previous, topic, ends[topic], readers=readers)

@@ -101,7 +101,7 @@ _SCHEMA = pa.schema([("looks", pa.string())])
 
 
 class ArchiveStreamSource(DataSource):
-    """Source of a stream; `registered` makes one for each archive."""
+    """Source of a stream; `started` makes a subclass for each archive."""
 
     archive: ClassVar[FollowedArchive]
 

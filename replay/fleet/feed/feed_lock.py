@@ -134,9 +134,9 @@ def _is_locked_now(number: int) -> bool:
 class Lease:
     """Lease of a checkpoint in an object store.
 
-    Two processes that take a lease simultaneously see each other: a store lists what was written
-    before. One of them withdraws, or both. An owner that has renewed its lease in time need not
-    look at others again. They have seen its lease and withdrawn.
+    Each process writes its lease before it lists the leases of others. So of two simultaneous
+    processes, at least one sees the other's lease, and withdraws. An owner that has renewed its
+    lease in time need not look at others again. They have seen its lease and withdrawn.
     """
 
     def __init__(self, checkpoint: ArchiveStore) -> None:

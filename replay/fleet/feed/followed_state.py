@@ -101,7 +101,8 @@ def plans_between(
     """Rows of segments between two vectors of end offsets."""
     start = PlanStart()
     if since is not None:
-        # The plan skips what a snapshot has folded. This snapshot has no rows, but all topics.
+        # A dummy snapshot without rows covers all topics up to `since`, so the plan skips earlier
+        # rows.
         start = PlanStart(Snapshot("", padded_to(since, ends), ()), tuple(ends))
     return planned(cluster, FittedEnds(ends), start, derived=False).parts
 
