@@ -40,8 +40,8 @@ NAME_LENGTH = 255
 """Maximum length of the name of a logger that a request creates, in characters."""
 
 LOGGERS_KEPT = 5_000
-"""Number of entries in the hierarchy from which on requests create no logger. Loggers are never
-removed. Missing ancestors are entries, too. A worker has some hundred."""
+"""Maximum entries in the hierarchy: once it has as many, requests create no more loggers. Loggers
+are never removed. Missing ancestors are entries, too. A worker has some hundred."""
 
 
 class UnknownLogger(LookupError):

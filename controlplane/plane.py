@@ -111,7 +111,7 @@ class Surroundings(NamedTuple):
     """Available connector classes. None: Kafka's own, those of installed packages, and those of the
     configured catalogue (`controlplane.plugins`)."""
     outside: ExternalActions | None = None
-    """None: the consumer groups that an embedded log has; else nothing (`default_actions`)."""
+    """None: consumer groups of an embedded log; no actions on other logs (`default_actions`)."""
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -155,8 +155,9 @@ class ControlPlane:
         """Open a log (`sqlite:///state.db`, `memory:`, or an open `Log`) and become its writer.
 
         A missing log is created with its topics. In an embedded log with records, each topic that
-        the settings rename must exist (`missing_for_writer`). On Kafka, Connect's topics with
-        records are refused if the command topic has none (`check_own_topics`). While an embedded
+        the settings rename must exist (`missing_for_writer`). A renamed command topic may be
+        missing if the default command topic is missing, too. On Kafka, opening fails if Connect's
+        topics have records but the command topic has none (`check_own_topics`). While an embedded
         log is open here, no other control plane or command line can write it. An earlier process's
         unfinished commands end before this returns, unless they are unreadable or cannot be undone.
 
@@ -208,7 +209,7 @@ class ControlPlane:
         return self._controller.state
 
     def _own_state(self) -> ClusterState | None:
-        """Return the state unless this plane knows that it has been fenced; else None."""
+        """Return the state, or None once this plane knows that it is fenced."""
         return self.state if self.failure is None else None
 
     @property
@@ -390,7 +391,7 @@ class ControlPlane:
     async def group_progress(self, connector: str) -> GroupProgress:
         """Read the committed offsets of a sink's consumer group, with the lag in each partition.
 
-        The ends of partitions that neither a cluster nor an embedded log has are unknown.
+        A partition's end is unknown if neither a cluster nor an embedded log has the partition.
 
         Raises:
             ExternalActionFailed: no broker answers, or it refuses.

@@ -29,7 +29,8 @@ _DRAFT = ".controlplane-draft"
 
 _MAX_VANISHED = 10
 """Maximum attempts that fail with `FileNotFoundError` when a draft is created. Another process may
-remove a draft before it is locked; file systems like `/proc` fail every attempt like this."""
+remove a draft before it is locked, so the creation is retried. On file systems like `/proc`, every
+attempt fails."""
 
 _NAME_BYTES = 200
 """Maximum bytes of a file's name in the name of its draft; file systems allow 255 bytes in all."""

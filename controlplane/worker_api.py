@@ -9,8 +9,8 @@ import httpx
 
 _TEMPORARY_CONFLICT = "Cannot complete request "
 """Beginning of the messages of temporary conflicts (409), with a rebalance or a stale config as the
-cause (`HerderRequestHandler`). Other conflicts name a connector, whose name may contain any words.
-"""
+cause (`HerderRequestHandler`). Match this text only as a prefix: messages of other conflicts quote
+a connector name, which may contain this text."""
 
 _REBALANCE = "Request cannot be completed because a rebalance is expected"
 """Message of endpoints that answer 500 during a rebalance, before they examine the request

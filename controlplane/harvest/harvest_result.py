@@ -94,7 +94,10 @@ class JavaKey(_Key, frozen=True):
     valid: tuple[str, ...] = ()
 
     def config_key(self) -> ConfigKey:
-        """The setting as a `ConfigKey`; unknown words for valid values are left out."""
+        """Convert to a `ConfigKey`.
+
+        Descriptions of valid values that `validator` does not know are left out.
+        """
         words = tuple(text.split(" | ", 1)[-1] for text in self.valid)
         return _plain(
             self,

@@ -113,11 +113,11 @@ def jars_in(folder: Path) -> list[Path]:
 def from_jars(jars: Sequence[Path], own: KafkaPlugins, release: str | None = None) -> Harvest:
     """Harvest the classes in these jars.
 
-    `release`: the release of Kafka on which they are based; None: that of their version.
+    `release`: the Kafka release that the jars are based on. None: the version that the jars report.
 
     Raises:
         NoJava: there is no JDK, or one that is too old.
-        HarvestError: the classes cannot be asked.
+        HarvestError: Kafka's classes could not print their definitions.
         UnknownRelease: the release is unknown.
     """
     return from_line(definitions(os.pathsep.join(map(str, jars))), own, release)
@@ -238,7 +238,7 @@ def _error_summary(error_output: str) -> str:
         return f"the jars lack {missing[1]}: name the folder with all jars of Kafka (libs/)"
     lines = [line for line in error_output.splitlines() if "rror" in line or "xception" in line]
     why = short((lines or ["Java gives no reason"])[0])
-    return f"Kafka's classes cannot be asked: {why}"
+    return f"Kafka's classes could not print their definitions: {why}"
 
 
 def _definitions(

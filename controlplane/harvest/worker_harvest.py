@@ -253,7 +253,10 @@ class _HarvestRun:
             self._step()
 
     def _aliased(self, *, every: bool) -> Iterator[_ListedPlugin]:
-        """Kafka's own transformations and predicates with settings; without `every`, the first."""
+        """Kafka's own transformations and predicates with settings.
+
+        Only the first one is yielded, unless `every` is set.
+        """
         for plugin in self._path.plugins:
             if plugin.type in _ALIASED and plugin.config:
                 yield _ListedPlugin(plugin.class_name, plugin.type)
@@ -278,9 +281,9 @@ class _HarvestRun:
         return None
 
     def _overrides(self) -> dict[str, str]:
-        """A value for each client setting whose override a worker of this release may validate.
+        """Sample values for the client overrides that a worker of this release validates.
 
-        Without validation of overrides there is none. Before 3.3, only the producer's are sent.
+        Empty if the release validates no overrides. Before 3.3, only the producer's are sent.
         """
         if not self._profile.overrides_validated:
             return {}
@@ -318,7 +321,7 @@ class _HarvestRun:
     ) -> tuple[ConfigKey, ...]:
         """Settings of a plugin of Kafka's own, with the worker's documentation of these settings.
 
-        Under an alias, settings have another group and place than in their own definition.
+        A validation under an alias changes group and order. So only its documentation is used.
         """
         texts = {key.name: key.documentation for key in keys}
         (plugin, *_) = self._path.named(class_name)

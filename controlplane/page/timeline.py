@@ -33,7 +33,7 @@ class StateSpan(msgspec.Struct, frozen=True):
     end_ms: int
     state: str
     place: str
-    """Record that began the state; of merged spans, the last one."""
+    """Record that began the state; for merged spans, the record of the last span."""
     words: str
     failed: bool = False
     """True for a failure; for merged spans, if any of them is one."""

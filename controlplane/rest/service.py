@@ -150,7 +150,7 @@ class Commands(Planner, Protocol):
 
 @runtime_checkable
 class HasRemoteStates(Protocol):
-    """Commands that also read offsets of sources on the cluster of their producer."""
+    """Commands that also read a source's offsets from the cluster to which its producer writes."""
 
     async def with_remote_offsets(self, state: ClusterState, connector: str) -> ClusterState:
         """Return a state with these offsets; unchanged if a source has none there.

@@ -50,7 +50,7 @@ class Offset(NamedTuple):
 
 
 def create(body: bytes | None, profile: Profile) -> Creation:
-    """Parse the body of `POST /connectors`. Raises `RestError`, as all functions here do."""
+    """Parse the body of `POST /connectors`. All parsers in this module raise `RestError`."""
     fields = _read(body, _create_bean(profile), profile, fast_json.bean(_PLAIN_CREATE))
     if fields is None:
         method = f"{ENTITIES}.CreateConnectorRequest.name()"
@@ -84,7 +84,8 @@ def patch(body: bytes | None, profile: Profile) -> RequestConfig | None:
 
 
 ALIASES_MAX = 1_000
-"""Maximum transformations and predicates of a config: validating one costs as much as 200 keys."""
+"""Maximum transformations and predicates of a config. The validation of each costs as much as that
+of 200 keys."""
 
 
 def _check_aliases(config: RequestConfig) -> None:

@@ -70,8 +70,8 @@ def text(reader: BodyReader, token: Token) -> str | None:
 
 
 LEVELS_MAX = 250
-"""Limit of the levels of a value in an offset. Connect refuses every list and map there, but only
-after further checks. A body may have more levels than Python's stack can process in a command."""
+"""Maximum nesting of a value in an offset. Connect refuses every list and map there, but only after
+further checks. Without this limit, deeper values would overflow Python's stack in a command."""
 
 
 def anything(reader: BodyReader, token: Token, deepest: int = LEVELS_MAX) -> Any:

@@ -55,7 +55,7 @@ class BodyTokens(Tokens):
         self.at = len(mark)
         self._source = source
         self._unreadable = utf32_error(body) if text.broken else ""
-        """Error of the reader after the last unit; empty if the body ends there."""
+        """UTF-32 decoding error right after the last readable unit; empty if all was decoded."""
         self._ends = 0
         """Number of times that Jackson has met the end within a word."""
 

@@ -49,7 +49,7 @@ def plugin(entry: Plugin, kind: str) -> dict[str, Any]:
 
 
 def key(info: KeyInfo, profile: Profile) -> dict[str, Any]:
-    """A definition as `ConfigKeyInfo`; some releases call the field `order` `order_in_group`."""
+    """A definition as `ConfigKeyInfo`; some releases have `order_in_group` instead of `order`."""
     shown: dict[str, Any] = msgspec.structs.asdict(info) | {"dependents": list(info.dependents)}
     if not profile.rest_order_in_group:
         return shown

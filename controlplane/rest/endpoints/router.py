@@ -61,7 +61,7 @@ class Endpoint(NamedTuple):
     expects: Callable[[Profile], ExpectedMedia] = _json
     """Rule of each release for the `Content-Type` of a body."""
     expected: ExpectedMedia = ExpectedMedia.JSON
-    """The rule of one release: `offered` sets it in its list for that release."""
+    """The rule of the requested release; `offered` computes it from `expects`."""
     changes: bool = False
     """True if it exists only where commands are run, or as a dry run."""
     media_type: str = "application/json"

@@ -36,7 +36,7 @@ class CompletedCommand(NamedTuple):
     """A command that was carried out.
 
     If `outcome.release` is set, the outcome alone determines the answer. Otherwise the answer also
-    depends on `state` and `profile`; `Outcome.release` names the cases.
+    depends on `state` and `profile`. `Outcome.release` documents when it is unset.
     """
 
     command: AnyCommand

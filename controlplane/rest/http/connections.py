@@ -15,8 +15,8 @@ FILES_BESIDE = 200
 """Open files besides connections: files of the log, of Python and of the event loop.
 
 This number also covers the connections above the maximum. Up to `ACCEPTED_AT_ONCE` of these stay
-open, and get a 503 for each request. In each turn of the event loop, up to `ACCEPTED_AT_ONCE`
-further ones are accepted, and closed at once.
+open until their first request, which gets 503 and closes the connection. In each turn of the event
+loop, up to `ACCEPTED_AT_ONCE` further ones are accepted, and closed at once.
 """
 
 ACCEPTED_AT_ONCE = 50
@@ -141,7 +141,7 @@ class _Connection(H11Protocol):
             self._start("head", self._limits.head_patience_ms)
             return
         self._stop("head")
-        # The cache compares bytes: equal bytes are equal requests only if they are whole ones.
+        # The cache compares raw bytes, so it keeps only bytes that are exactly one request.
         is_whole = self.conn.their_state is h11.DONE and not self.conn.trailing_data[0]
         if is_idle and is_whole and self.scope["method"] == "GET":
             self._question = received, Cacheability()

@@ -41,7 +41,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours. The changes that wait in its queue are shared with other watches."""
 
     connections_max: int = 12_000
-    """Open connections, idle ones included; further ones get 503. Each is a file descriptor."""
+    """Open connections, idle ones included; each is a file descriptor. While as many are open, a
+    request on any connection gets 503, and its connection closes. Cached answers are still sent."""
 
     verifications_max: int = 2
     """Concurrent password verifications, at 16 MiB and some 50 ms of a core each. This also bounds

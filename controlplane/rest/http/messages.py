@@ -160,7 +160,8 @@ class Layer(ABC):
 # --- responses ------------------------------------------------------------------------------------
 
 RETRY_AFTER_S = 1
-"""Seconds for `Retry-After`, which every answer with 503 has."""
+"""Seconds for `Retry-After` in answers with 503. uvicorn's own 503 lacks the header; it is sent at
+`http.connections.max`."""
 
 PIECE_BYTES = 1 << 18
 """Maximum bytes of a body that are sent at once."""
@@ -182,7 +183,8 @@ class _Stream(StreamingResponse):
     async def listen_for_disconnect(self, receive: Receive) -> None:
         """Return once the client has left.
 
-        A body may break a limit before the answer has begun. Later receipts are not limited.
+        Until the answer begins, `receive` raises `RestError` for an unread body over a limit. The
+        loop then receives again. Once the answer has begun, `receive` is not limited.
         """
         while True:
             try:
