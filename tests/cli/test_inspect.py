@@ -243,7 +243,7 @@ def test_an_offset_that_the_worker_cannot_reach_is_explained(histories: Path) ->
     result = inspect(
         histories, "life-3.9", "--profile", "3.9", "--connector", "größe/ümläut 😀 %;+"
     )
-    assert "null: the worker looks up a key that is spelled differently in the log" in result.out
+    assert "null: the worker serializes this key differently than the log" in result.out
 
 
 def test_rest_answers_are_those_of_the_recorded_worker(histories: Path) -> None:

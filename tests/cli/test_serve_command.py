@@ -38,7 +38,7 @@ def urls(line: str) -> list[str]:
 async def test_prints_the_address_for_tools_of_every_release(release: str, dialect: str) -> None:
     """`serve` prints the address for Connect's tools, as the root serves more than Connect."""
     async with running(LIFE, "--release", release) as service:
-        message = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
+        message = f"For tools that expect Kafka Connect, use {service.url}/compat/{dialect}"
         assert service.lines[1] == message
 
 
@@ -48,7 +48,7 @@ async def test_prints_working_examples() -> None:
         assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
         label, compat = service.lines[1].rsplit(" ", 1)
         assert (label, compat) == (
-            "Tools that expect Kafka Connect take",
+            "For tools that expect Kafka Connect, use",
             f"{service.url}/compat/3.9",
         )
         offsets = (await client.get(f"{compat}/connectors/pages/offsets")).json()["offsets"]

@@ -225,8 +225,8 @@ def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
         say(f"… and {count(unlisted, 'source partition')} more; -o json has them all")
     if any(entry["offset"] is None for entry in offsets):
         say(
-            "null: the worker looks up a key that is spelled differently in the log; "
-            "--hazards lists such records"
+            "null: the worker serializes this key differently than the log, so it finds no "
+            "offset; --hazards lists such records"
         )
 
 

@@ -28,7 +28,7 @@ _UNKNOWN = "?"
 async def consumer_group(
     source: InputLog, reading: LogOptions, state: ClusterState, name: str
 ) -> dict[str, Any] | None:
-    """Read the consumer group of a sink as JSON; None if the log has no groups, as a dump.
+    """Read the consumer group of a sink as JSON; None if the log has no groups, such as a dump.
 
     If the read fails, the JSON has only `problem`, the reason: the view is printed nevertheless.
     """

@@ -44,7 +44,7 @@ _OPTIONS = (
         "--connect-ca-file",
         type=FILE,
         metavar="FILE",
-        help="Trust the CA certificates in FILE (PEM) for https:// workers as well.",
+        help="Trust only the CA certificates in FILE (PEM) for https:// workers.",
     ),
     click.option(
         "--trail",

@@ -300,7 +300,7 @@ async def announce(
         contrast = None
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     release = LATER if state.profile.release == KIP else state.profile.release
-    say(f"Tools that expect Kafka Connect take {url}{COMPAT}{release}")
+    say(f"For tools that expect Kafka Connect, use {url}{COMPAT}{release}")
     if state.unreadable:
         records = count(state.unreadable_count, "record")
         note(

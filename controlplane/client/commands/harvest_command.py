@@ -89,9 +89,9 @@ def harvest(  # noqa: PLR0913 - click gives one argument per option
     """Write a catalogue of the plugins of a worker, or of a folder of jars.
 
     The file has Kafka's documentation of every setting, and the settings of plugins that are not
-    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. For the release of
-    the worker or the jars, /compat/RELEASE then answers about plugins byte for byte as a worker.
-    Nothing is written to the worker.
+    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. With this file,
+    /compat/RELEASE returns the exact bytes of a worker for plugins. RELEASE must be that of the
+    worker or the jars. Nothing is written to the worker.
 
     Exit code 1: some plugins or settings are missing; each is named on standard error.
     """

@@ -155,7 +155,7 @@ async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
         result = ConnectorResult(name, f"set to {level.upper()}")
         if dry_run:
             return result._replace(plan=answer.body)
-        # A worker that writes the level for all workers lists no loggers.
+        # With scope=cluster, the answer has no body. A worker that ignored the scope sends a list.
         only_one = scope == "cluster" and isinstance(answer.body, list)
         return result._replace(words=_ONLY_ONE) if only_one else result
 

@@ -20,7 +20,7 @@ PlanDocument = Mapping[str, Any]
 
 
 def joined(plans: Sequence[PlanDocument]) -> PlanDocument:
-    """One plan of several that follow each other: their steps and assumptions, in order."""
+    """Join consecutive plans into one: their steps and assumptions, in order."""
     assumed = [sentence for plan in plans for sentence in plan["assumed"]]
     return {
         **plans[-1],

@@ -56,8 +56,8 @@ def read_declared(files: Iterable[str], name: str | None = None) -> list[Declare
     """All connectors in files, directories and standard input; `name` is for one that has none.
 
     Raises:
-        InputRefused: a file cannot be read, has another name than `name`, or two connectors have
-            one name.
+        InputRefused: a file cannot be read, a file declares a connector with another name than
+            `name`, or two connectors share a name.
     """
     connectors = [connector for file in files for connector in _in_file(file, name)]
     if name is not None and len(connectors) > 1:

@@ -11,7 +11,7 @@ RUNNING, PAUSED, STOPPED = "RUNNING", "PAUSED", "STOPPED"
 FAILED, RESTARTING, UNASSIGNED = "FAILED", "RESTARTING", "UNASSIGNED"
 
 UNKNOWN = "-"
-"""Shown if neither a status nor a target state is known."""
+"""Shown for a state or worker that nothing has reported."""
 
 STYLES = {FAILED: "red", UNASSIGNED: "yellow", RESTARTING: "yellow", UNKNOWN: "yellow"}
 """Rich styles of a connector's line by its worst state."""

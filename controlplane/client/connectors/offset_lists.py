@@ -59,7 +59,10 @@ def _checked(listed: Any) -> list[OffsetEntry]:
 
 
 def _with_long_keys(entry: OffsetEntry) -> OffsetEntry:
-    """An offset of a sink with the keys of the releases; the cluster refuses other types."""
+    """Replace the draft's keys in a sink's offset by those of the releases.
+
+    A value that is no map passes unchanged; the cluster refuses it.
+    """
     return {
         part: {SINK_KEYS.get(key, key): number for key, number in value.items()}
         if isinstance(value, Mapping)

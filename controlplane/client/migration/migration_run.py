@@ -54,7 +54,7 @@ class OffsetsMoved(click.ClickException):
 
 
 class JournalNotWritten(Unavailable):
-    """The journal cannot be written within a migration, which is cut off as by a crash."""
+    """The journal cannot be written during a migration; the migration stops, as after a crash."""
 
 
 async def _nothing(_: str) -> None:
@@ -116,7 +116,7 @@ class MigrationRun:
             try:
                 await self._execute(step)
             except JournalNotWritten:
-                raise  # an undo that no journal notes could not be continued after a crash
+                raise  # without a journal, an undo could not be continued after a crash
             except click.ClickException as failure:
                 await self._fail(step, failure)
         await self._at_gap(END)
