@@ -28,7 +28,7 @@ async def show_differences(call: Call) -> Answer:
         raise InvalidParameter(
             "from= is missing: give the moment to compare with, such as from=config@57"
         )
-    page: Page[Change] = Page(call, _row_key)
+    page: Page[Change] = Page(call, _row_key, shared_keys=True)
     before = await call.service.follower.state_at(begin, call.profile)
     after = await call.requested_state()
     await in_thread(partial(_fill, page, before.state, after.state, call.parameter("connector")))

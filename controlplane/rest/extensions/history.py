@@ -43,6 +43,7 @@ async def show_history(call: Call) -> Answer:
         lambda event: position_text(event.entry.position, state.topics),
         lambda after: _normalized(after, state.topics),
         await _known_changes(call, log, state, records),
+        shared_keys=True,
     )
     fold = HistoryFold(name, state.profile, state.topics)
     changed = await in_thread(partial(_fill, page, records, fold, with_records=with_records))

@@ -1,7 +1,9 @@
 """Pagination of long answers: `limit=` rows per page, `after=` the last known row."""
 
+import re
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from itertools import count
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from controlplane.rest.errors import InvalidParameter
 from controlplane.rest.requests import Call
@@ -15,12 +17,22 @@ LIMIT_DEFAULT = 1_000
 """Rows per page without `limit=`."""
 
 
+_COUNTED = re.compile(r"(.*)#([0-9]+)", re.DOTALL)
+"""Key with the number of its rows that the client has."""
+
+
 class Page(Generic[T]):
     """A page of a row stream; rows before it are not kept.
 
-    Each row has a key, such as the position of its record. Several rows may share a key, and the
-    page may end between them. `after=` is a key, optionally with the number of its rows that the
-    client has: `config@57#12`.
+    Each row has a key, such as the position of its record or the id of a command. `after=` is the
+    key of the last row that the client has.
+
+    With `shared_keys`, consecutive rows may share a key, and the page may end between them. Then
+    `after=` may also have the number of the key's rows that the client has: `config@57#12`. A key
+    that itself ends like this always has the number, so no cursor has two meanings.
+
+    Without `shared_keys`, `x#1` is a key like any other, because clients may choose keys. A row
+    with the key of an earlier row gets a key that no earlier row has.
     """
 
     def __init__(
@@ -29,6 +41,8 @@ class Page(Generic[T]):
         key: Callable[[T], str],
         normalized: Callable[[str], str] = str,
         is_known: Callable[[T], bool] | None = None,
+        *,
+        shared_keys: bool = False,
     ) -> None:
         """`normalized` returns a key in the spelling of answers.
 
@@ -37,10 +51,12 @@ class Page(Generic[T]):
         """
         self.rows: list[Any] = []
         self._key = key
+        self._shared_keys = shared_keys
+        self._earlier_keys: set[str] = set()
+        """Keys of all rows so far; empty with `shared_keys`."""
         self._limit = limit_of(call)
         self._requested = call.parameter("after")
-        requested = self._requested
-        self._after = None if requested is None else _cursor(requested, normalized)
+        self._after = self._cursor(normalized)
         self._is_known = is_known
         self._begun = self._after is None or is_known is not None
         """True once the stream has passed `after=`."""
@@ -51,28 +67,45 @@ class Page(Generic[T]):
 
     def is_in(self, row: T) -> bool:
         """Return True if the next row is on the page; sets `next` at the first row beyond it."""
-        key = self._key(row)
-        previous, count = self._last, self._count
-        self._count = count + 1 if key == previous else 1
+        key = self._key(row) if self._shared_keys else self._distinct(self._key(row))
+        previous, number = self._last, self._count
+        self._count = number + 1 if key == previous else 1
         self._last = key
-        if self._after in {key, f"{key}#{self._count}"}:
+        if self._after in (_PageCursor(key), _PageCursor(key, str(self._count))):
             self._begun = True
             return False
         if not self._begun or (self._is_known is not None and self._is_known(row)):
             return False
         if len(self.rows) < self._limit and self._characters < PAGE_CHARACTERS:
             return True
-        self.next = f"{previous}#{count}" if key == previous else previous
+        is_counted = self._shared_keys and (key == previous or _COUNTED.fullmatch(previous))
+        self.next = f"{previous}#{number}" if is_counted else previous
         return False
+
+    def _distinct(self, key: str) -> str:
+        """Return the key, with a number if an earlier row has the same key."""
+        keys = (f"{key}#{number}" if number > 1 else key for number in count(1))
+        distinct = next(key for key in keys if key not in self._earlier_keys)
+        self._earlier_keys.add(distinct)
+        return distinct
 
     def end_key(self, key: str) -> None:
         """Note that no further row has this key: a page may begin after it."""
-        self._begun = self._begun or self._after == key
+        self._begun = self._begun or self._after == _PageCursor(key)
 
     def put(self, row: Any, characters: int) -> None:
         """Put a row on the page, in its JSON form and with its length."""
         self.rows.append(row)
         self._characters += characters
+
+    def _cursor(self, normalized: Callable[[str], str]) -> "_PageCursor | None":
+        """Parse `after=`; None if it is missing."""
+        if self._requested is None:
+            return None
+        counted = _COUNTED.fullmatch(self._requested) if self._shared_keys else None
+        if counted is None:
+            return _PageCursor(normalized(self._requested))
+        return _PageCursor(normalized(counted[1]), counted[2])
 
     def check_after(self) -> None:
         """Refuse an `after=` that no row has. Raises `InvalidParameter`."""
@@ -82,10 +115,12 @@ class Page(Generic[T]):
             )
 
 
-def _cursor(after: str, normalized: Callable[[str], str]) -> str:
-    """Return a cursor with its key in the spelling of answers: `config@57#12`."""
-    key, mark, count = after.rpartition("#")
-    return f"{normalized(key)}#{count}" if mark and count.isdecimal() else normalized(after)
+class _PageCursor(NamedTuple):
+    """Parsed `after=`; its key is in the spelling of answers."""
+
+    key: str
+    number: str = ""
+    """Number of the key's rows that the client has; empty: all of them."""
 
 
 def limit_of(call: Call) -> int:

@@ -1,7 +1,9 @@
 """Endpoint `GET /commands`, which shows the audit trail."""
 
 import json
+from typing import Any
 
+import httpx
 import pytest
 
 from controlplane.core.entry import Entry
@@ -134,6 +136,50 @@ async def test_the_trail_comes_page_by_page() -> None:
         ids = [command["id"] for command in (*first["commands"], *rest["commands"])]
         assert ids[1:] == [f"k{number}" for number in range(5)]
         assert rest["next"] is None
+
+
+async def all_pages(client: httpx.AsyncClient, path: str, rows: str, **query: str) -> list[Any]:
+    """All rows of an answer, in pages of `limit` (default: two)."""
+    paged: list[Any] = []
+    for _ in range(20):
+        page = (await client.get(path, params={"limit": "2", **query})).json()
+        paged += page[rows]
+        if page["next"] is None:
+            return paged
+        query["after"] = page["next"]
+    raise AssertionError(f"the pages do not end: {paged}")
+
+
+async def test_an_id_that_looks_like_a_counted_row_is_an_id() -> None:
+    """`after=x#1` continues after the command `x#1`, and not after the first row of `x`."""
+    async with orders_plane() as (_, client):
+        ids = ["x", "y", "x#1", "z", "x#1#1"]
+        for key in ids:
+            await client.put("/connectors/orders/pause", headers={"idempotency-key": key})
+        rest = (await client.get("/commands", params={"after": "x#1"})).json()["commands"]
+        assert [row["id"] for row in rest] == ["z", "x#1#1"]
+        paged = await all_pages(client, "/commands", "commands")
+        assert [row["id"] for row in paged][1:] == ids
+        config = {f"k{suffix}": "1" for suffix in ("", "#1", "#1#1", "#2", "a", "b", "c")}
+        await client.patch("/connectors/orders/config", json=config)
+        whole = (await client.get("/diff?from=config@0")).json()["changes"]
+        assert len(whole) >= len(config)
+        assert await all_pages(client, "/diff", "changes", **{"from": "config@0"}) == whole
+
+
+async def test_an_id_with_the_name_of_a_record_is_an_id() -> None:
+    """A client's id may equal the position of a foreign change: each has a row on the pages."""
+    async with (
+        orders_plane() as (plane, client),
+        client_of(App(plane.service._replace(trail=plane.log))) as attached,
+    ):
+        rows = (await attached.get("/commands")).json()["commands"]
+        foreign = next(row["id"] for row in rows if row["principal"] is None)
+        for key in ("k", foreign, "l"):
+            await client.put("/connectors/orders/pause", headers={"idempotency-key": key})
+        whole = (await attached.get("/commands")).json()["commands"]
+        assert [row["id"] for row in whole].count(foreign) == 2
+        assert await all_pages(attached, "/commands", "commands", limit="1") == whole
 
 
 @pytest.mark.parametrize("query", ["outcome=fine", "since=monday", "limit=none", "after=nix"])
