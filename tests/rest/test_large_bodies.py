@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from functools import partial
 from typing import Any, NoReturn
 
@@ -110,6 +111,12 @@ async def test_a_killed_process_is_no_defect() -> None:
     """If the system kills the process that reads a body, the client may try again."""
     with pytest.raises(TooBusy, match="was killed by signal 9: try again"):
         await _in_process(partial(signal.raise_signal, signal.SIGKILL))
+
+
+async def test_a_failed_process_is_no_defect() -> None:
+    """If the process that reads a body fails, the client may try again."""
+    with pytest.raises(TooBusy, match="failed with exit code 3: try again"):
+        await _in_process(partial(sys.exit, 3))
 
 
 async def test_a_process_that_cannot_start_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ async def _in_process(work: Callable[[], T]) -> T:
 
     Raises:
         RestError: the job has refused its body.
-        TooBusy: the process cannot be started, or was killed, for example because memory is short.
+        TooBusy: the process cannot be started, was killed, or failed. Memory may be short.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -102,9 +102,10 @@ async def _in_process(work: Callable[[], T]) -> T:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode is not None and process.returncode < 0:
-        signal_number = -process.returncode
-        raise TooBusy(f"The reader of the body was killed by signal {signal_number}: try again")
+    if process.returncode:
+        code = process.returncode
+        end = f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+        raise TooBusy(f"The reader of the body {end}: try again")
     result, refusal = pickle.loads(output)  # noqa: S301 - of our own process
     if refusal is not None:
         raise refusal
