@@ -151,8 +151,10 @@ class ComparisonRounds:
         try:
             async with asyncio.timeout(self._patience.timeout_s):
                 await self._compare(report)
-        except TimeoutError:
-            return  # undecided comparisons keep their last result
+        except TimeoutError:  # undecided comparisons keep their last result
+            # If the first read took the whole time, no endpoint was added: add them as unknown.
+            for worker in self._workers:
+                self._add(worker, list_paths(worker.profile))
 
     async def _compare(self, report: ReportProgress) -> None:
         before = await self._log.read(self._workers)
