@@ -220,16 +220,22 @@ def _check_same(
 
 
 def _print_plan(migration: Migration, offsets: int | None, options: MigrateOptions) -> None:
-    """Print the steps as a table; a dry run prints them in the format of `--output`."""
+    """Print the steps as a table; a dry run prints them in the format of `--output`.
+
+    A migration that has failed will be undone: only the steps to undo are printed.
+    """
     rows = list(migration.rows(offsets))
+    result, title = "would be migrated", f"{migration.name} ({migration.state}) would be migrated:"
+    if migration.failure is not None:
+        result, title = "would be undone", f"the migration of {migration.name} would be undone:"
     if options.dry_run and options.output != TABLE:
         names = ("step", "cluster", "effect", "undone_by")
         steps = [dict(zip(names, row, strict=True)) for row in rows]
-        document = {"connector": migration.name, "result": "would be migrated", "steps": steps}
+        document = {"connector": migration.name, "result": result, "steps": steps}
         print_document(document, options.output)
     else:
         with before_document(options.output):
-            say(f"{migration.name} ({migration.state}) would be migrated:" * options.dry_run)
+            say(title * options.dry_run)
             table(("STEP", "CLUSTER", "EFFECT", "UNDONE BY"), rows)
 
 

@@ -119,10 +119,11 @@ class Migration(msgspec.Struct, frozen=True):
     def rows(self, offsets: int | None) -> Iterator[tuple[str, str, str, str]]:
         """A table row per step: step, cluster, effect, how it is undone.
 
+        If the migration has failed, only the steps to undo have rows, in the order of undoing.
         `offsets`: number of offsets at present; None: unknown.
         """
         texts = _texts(self, offsets)
-        for step in self.steps:
+        for step in self.steps if self.failure is None else self.steps_to_undo:
             is_at_source = step in (MigrationStep.STOP, MigrationStep.READ, MigrationStep.DELETE)
             effect, undo = texts[step]
             yield step.value, self.source if is_at_source else self.target, effect, undo
