@@ -185,7 +185,7 @@ def _block(heads: Sequence[str], cells: Sequence[str], style: str) -> Table:
     grid = Table.grid(padding=(0, GAP, 0, 0))
     labels = [f"{INDENT}{head}" if head else "" for head in heads]
     # All blocks of a table align their cells: the first column fits the table's longest label.
-    grid.add_column(width=max(len(INDENT) - GAP, *map(cell_len, labels)))
+    grid.add_column(width=max([len(INDENT) - GAP, *map(cell_len, labels)]))
     grid.add_column(overflow="fold")
     for label, text in zip(labels, cells, strict=True):
         if text:

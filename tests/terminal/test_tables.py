@@ -178,3 +178,13 @@ def test_a_sentence_that_holds_short_json_is_shown_whole(
     assert change.startswith('{"note": "xxx')
     assert change.endswith('x… → {"at": 1}')
     assert len(change) < len(LONG)
+
+
+def test_only_the_last_column_may_have_a_heading(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blocks of a narrow terminal then have a title, and no further lines."""
+    monkeypatch.setenv("COLUMNS", "40")
+    words = ["a" * LONGEST_WORD, "b" * LONGEST_WORD]
+    table(("", "NAME"), [words])
+    assert capsys.readouterr().out.split() == ["NAME", *words]
