@@ -34,7 +34,6 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
-_TRAILING_BACKSLASHES = re.compile(r"\\*$")
 _SURROGATES = re.compile("[\ud800-\udfff]+")
 
 
@@ -98,16 +97,11 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             first = number
             if not line or line[0] in "#!":
                 continue
-        continues = len(_trailing_backslashes(line)) % 2 == 1
+        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         logical += line[:-1] if continues else line
         if not continues or number == len(lines):
             yield first, logical
             logical = ""
-
-
-def _trailing_backslashes(line: str) -> str:
-    backslashes = _TRAILING_BACKSLASHES.search(line)
-    return backslashes.group() if backslashes else ""
 
 
 def _property(number: int, line: str) -> Property:

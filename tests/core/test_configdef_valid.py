@@ -85,6 +85,11 @@ REFUSED: list[tuple[str, ConfigValue, str]] = [
         ["a", "a"],
         "Invalid value [a, a] for configuration k: Duplicate alias provided.",
     ),
+    (
+        "unique predicate aliases",
+        None,
+        "Invalid value null for configuration k: entry must be non null",
+    ),
     ("non-empty list", [], "Invalid value [] for configuration k: Empty list"),
     ("distinct values", None, "Configuration 'k' values must not be null."),
     ("distinct values", ["a", "a"], "Configuration 'k' values must not be duplicated."),

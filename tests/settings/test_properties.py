@@ -45,6 +45,11 @@ def test_the_format_is_javas(text: str, properties: dict[str, str]) -> None:
     assert parse_properties(text) == properties
 
 
+def test_a_long_run_of_backslashes_is_read_in_linear_time() -> None:
+    """Backslashes inside a line take linear time: quadratic time would be many minutes."""
+    assert parse_properties("key=" + "\\" * 1_000_000 + "x") == {"key": "\\" * 500_000 + "x"}
+
+
 def test_a_broken_escape_is_refused() -> None:
     r"""A `\u` without digits is an error at the first line of the property."""
     with pytest.raises(SettingsError, match="line 2:"):

@@ -97,7 +97,10 @@ def _one_of_any_case(options: str) -> _Validator:
 
 
 def _non_null() -> _Validator:
-    return _validator_of(lambda value: "entry must be non null" if value is None else None)
+    return _validator_of(lambda value: _NULL_ENTRY if value is None else None)
+
+
+_NULL_ENTRY = "entry must be non null"
 
 
 def _non_empty() -> _Validator:
@@ -137,7 +140,9 @@ _NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
 
 
 def _unique(_what: str) -> _Validator:
-    def find_fault(values: list[str]) -> str | None:
+    def find_fault(values: list[str] | None) -> str | None:
+        if values is None:  # Kafka fails with a NullPointerException
+            return _NULL_ENTRY
         return "Duplicate alias provided." if len(values) > len(set(values)) else None
 
     return _validator_of(find_fault)

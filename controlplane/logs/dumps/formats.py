@@ -74,9 +74,9 @@ def read_dump(
         raise LogNotUsable(f"{path} is damaged ({error}): compress or copy it again") from error
     sample = [line.text for line in head if line.text.strip()]
     facts = _ConsoleFacts(topic, partition, null)
-    name = format or detect(path, sample)
     if not sample:
         raise LogNotUsable(f"{path} begins with blank lines: remove them, or name another file")
+    name = format or detect(path, sample)
     reader = _reader(name, sample, path, facts)
     collector = Collector(reader)
     try:
