@@ -82,9 +82,9 @@ async def missing_for_writer(
 async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
-    Records in other topics beside an empty command topic come from another Connect cluster, or from
-    an interrupted copy. Aborted records do not count. An end offset above 0 proves no record: a
-    claim writes transaction markers to empty topics, too.
+    If the command topic is empty, records in other topics come from another Connect cluster or an
+    interrupted copy. Aborted records do not count. An end offset above 0 proves no record: a claim
+    writes transaction markers to empty topics, too.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
@@ -144,7 +144,7 @@ async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) 
             topic: number for topic, number in partitions.items() if topic not in existing
         }
     else:
-        # A cluster has topics of other programs: their records do not show a misspelt name.
+        # A cluster also holds other programs' topics. Their records do not prove a misspelt name.
         await check_own_topics(log, topics)
         # An existing topic is only verified, as a worker does.
         partitions = {topic: existing.get(topic, number) for topic, number in partitions.items()}

@@ -9,9 +9,10 @@ transaction markers also take offsets. `EmbeddedLog` adds methods that need no b
 
 A method of a closed log raises `LogUnavailable`; a waiting `tail` wakes up and raises it. Only
 `close` and `writer_lock` still work then, and `until_claimed` returns. A topic may be named more
-than once. `Ends` arguments may leave out topics or the last partitions (default: the first record,
-or the end). They may lie past the ends of the log, except a `start` on Kafka. More offsets than a
-topic has partitions raise `LogNotUsable` (on Kafka only for a `start`).
+than once. A `start` may leave out topics, or the last partitions of a topic (default: the first
+record). A `stop` may, too (default: the end). Both may lie past the ends of the log, except a
+`start` on Kafka. More offsets than a topic has partitions raise `LogNotUsable` (on Kafka only for a
+`start`).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -271,10 +272,10 @@ class EmbeddedLog(Log, Protocol):
     ) -> int:
         """Remove the entries that Kafka's log cleaner may remove; return their number.
 
-        The last entry of each key stays, and so do all ends. `below` gives by partition the offset
-        from which on entries are ignored (in Kafka the active segment; default: the end).
-        `tombstones` also removes tombstones that are the last of their key, as Kafka does after
-        `delete.retention.ms`.
+        The last entry of each key stays, and so do all ends. `below`: one offset per partition
+        (default: the end). Entries at or after that offset are ignored, like Kafka's active
+        segment. `tombstones` also removes tombstones that are the last of their key, as Kafka does
+        after `delete.retention.ms`.
         """
         ...
 

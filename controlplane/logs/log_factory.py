@@ -284,7 +284,7 @@ def partitions_of(entries: list[Entry]) -> dict[str, int]:
 def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
     """Number of partitions by topic: as `form` says, or else as the dump's description says.
 
-    Topics that neither names are left out: only their records show a number.
+    Topics that neither `form` nor the description names are left out.
 
     Raises:
         LogNotUsable: the dump has records in more partitions, or lacks the topic.

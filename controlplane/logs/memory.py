@@ -250,10 +250,10 @@ class MemoryLog:
     ) -> int:
         """Remove the entries that Kafka's log cleaner may remove; return their number.
 
-        The last entry of each key stays, and so do all ends. `below` gives by partition the offset
-        from which on entries are ignored (in Kafka the active segment; default: the end).
-        `tombstones` also removes tombstones that are the last of their key, as Kafka does after
-        `delete.retention.ms`.
+        The last entry of each key stays, and so do all ends. `below`: one offset per partition
+        (default: the end). Entries at or after that offset are ignored, like Kafka's active
+        segment. `tombstones` also removes tombstones that are the last of their key, as Kafka does
+        after `delete.retention.ms`.
         """
         partitions = self._partitions(topic)
         limits = below_ends(topic, self._ends(topic), below)

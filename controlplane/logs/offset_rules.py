@@ -24,8 +24,8 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
     if 0 <= partition < len(partitions):
         return partitions[partition]
     count = len(partitions)
-    message = f"Topic {topic!r} has {count} partitions (from 0), so there is no {partition}"
-    raise LogNotUsable(message)
+    numbered = f"Topic {topic!r} has {count} partitions, numbered from 0"
+    raise LogNotUsable(f"{numbered}: partition {partition} does not exist")
 
 
 def partition_count(topics: Mapping[str, int], topic: str) -> int:

@@ -52,7 +52,7 @@ class EmbeddedContract(LogContract):
     async def test_the_first_missing_partition_is_named(self, filled: EmbeddedLog) -> None:
         """The error names the first of several records without a partition."""
         for first, second in ((7, 5), (5, 7)):
-            with pytest.raises(LogNotUsable, match=f"there is no {first}"):
+            with pytest.raises(LogNotUsable, match=f"partition {first} does not exist"):
                 await filled.append([record("offsets", first), record("offsets", second)])
 
     async def test_append_keeps_odd_bytes(self, log: EmbeddedLog) -> None:

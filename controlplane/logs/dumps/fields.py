@@ -30,7 +30,7 @@ _RAW_BYTES = re.compile("[\udc80-\udcff]")
 
 
 def parse(line: bytes, shape: type[T], *, raw: bool = False) -> T:
-    """Parse a line of JSON as a struct. Convert its texts to bytes with `to_bytes`.
+    """Parse a line of JSON as a struct. The caller converts its texts with `to_bytes`.
 
     With `raw`, texts may contain bytes that are not UTF-8. Some tools copy such bytes into their
     JSON unchanged, which no JSON parser accepts.

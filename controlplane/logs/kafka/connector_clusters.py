@@ -115,10 +115,10 @@ def remote_access(
 ) -> BrokerAccess:
     """Return the access of a connector's client to the cluster of the connector's producer.
 
-    The producer writes the connector's offsets topic there. If the client's settings lead to the
-    worker's own brokers, the access of the producer is returned instead. With these settings, a
-    Java worker looks for the topic on its own brokers, and does not find it. The keys of
-    `overrides` keep their prefix, such as `producer.override.`.
+    The producer writes the connector's offsets topic on that cluster. If the client's settings name
+    the worker's own brokers, the producer's access is returned instead. In this case, a Java worker
+    looks for the topic on its own brokers in vain. The keys of `overrides` keep their prefix, such
+    as `producer.override.`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

@@ -1,4 +1,4 @@
-"""Log in the topics of a Kafka cluster: read, and written as a worker writes them."""
+"""Log in the topics of a Kafka cluster; it writes records as a worker does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from controlplane.settings.security import KafkaSecurity
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _RECLAIMS = 3
-"""Maximum attempts of an append without an epoch that needs a transaction. After a fenced attempt,
+"""Maximum attempts of an append that has no epoch and needs a transaction. After a fenced attempt,
 this object claims its own id again. After an outage, one such claim is enough."""
 
 
@@ -88,7 +88,8 @@ class KafkaLog(KafkaReader):
         self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
         self._partitions: dict[str, int] = {}
         self._own_ends: dict[str, dict[int, int]] = {}
-        """Offset after the last own record by topic and partition, until it is a stable one."""
+        """End of the own records by topic and partition, kept until the last stable offset reaches
+        it."""
         self._appending: set[asyncio.Task[list[Position]]] = set()
         self._abandoned: set[asyncio.Task[list[Position]]] = set()
         """Appends under way whose caller was cancelled."""

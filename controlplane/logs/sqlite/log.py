@@ -222,10 +222,10 @@ class SqliteLog:
     ) -> int:
         """Remove the entries that Kafka's log cleaner may remove; return their number.
 
-        The last entry of each key stays, and so do all ends. `below` gives by partition the offset
-        from which on entries are ignored (in Kafka the active segment; default: the end).
-        `tombstones` also removes tombstones that are the last of their key, as Kafka does after
-        `delete.retention.ms`. Works in slices; a cancelled call has done a part of the work.
+        The last entry of each key stays, and so do all ends. `below`: one offset per partition
+        (default: the end). Entries at or after that offset are ignored, like Kafka's active
+        segment. `tombstones` also removes tombstones that are the last of their key, as Kafka does
+        after `delete.retention.ms`. Works in slices; a cancelled call has done a part of the work.
         """
         self._need_writer()
         ends = await self.ends([topic])

@@ -23,7 +23,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 """O_NOFOLLOW: a link could lead to a file of another user, which would be truncated."""
 
 CHECK_S = 0.2
-"""Longest wait for `check_not_held` of another process, which shares the lock for microseconds."""
+"""Longest wait while other processes share the lock, in seconds. Their calls of `check_not_held`
+share it for microseconds."""
 
 _NOT_LOCKED = {errno.ENOENT, errno.ENOTDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 """Errors of a missing folder, and of file systems without locks."""

@@ -97,7 +97,8 @@ class TransactionCoordinator:
 
         0: it has ended as requested, now or before. 48 (`INVALID_TXN_STATE`): no transaction is
         open, or it has ended the other way. A repeated request waits until the transaction has its
-        markers. Without its marker, a partition refuses a single batch of this producer.
+        markers. Until a partition has the transaction's marker, it refuses single batches of this
+        producer.
         """
         request = EndTxnRequest(self._id, *identity, commit)
         return int((await self._ask_coordinator(request, _MARKERS_MS)).error_code)

@@ -53,7 +53,8 @@ class FencedBatches(ProducerOwner):
 
     Partitions forget the epoch of a writer some time after its last marker or record. So the last
     transaction, in which a coordinator has confirmed the epoch, may not be older than
-    `confirmation_max_age_ms`. The newest record of a batch may not be older than that, either.
+    `confirmation_max_age_ms`. The newest record of a batch may not be older, either. A partition
+    counts the age from the timestamps of records.
     """
 
     def __init__(

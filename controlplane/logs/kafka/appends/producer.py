@@ -228,8 +228,8 @@ class KafkaProducer:
         batches = [*accumulator._pending_batches]  # noqa: SLF001
         for queued in accumulator._batches.values():  # noqa: SLF001
             batches += queued
-        # A batch that is queued again has left this set. When it ends, aiokafka removes it from the
-        # set, and fails if it is not there.
+        # `_pending_batches` lacks batches that are queued for a retry. When a batch ends, aiokafka
+        # removes it from this set, and fails if it is missing. So add all batches.
         accumulator._pending_batches.update(batches)  # noqa: SLF001
         accumulator.fail_all(KafkaError("the producer was dropped"))
         for batch in batches:

@@ -104,7 +104,7 @@ _REFUSALS = {
     43: "has a message format that is too old for transactions: upgrade it",
     44: "refuses the records: a policy of the brokers forbids them",
     76: "refuses the compression: its brokers do not support it",
-    -1: "refuses the records (a compacted topic takes none without a key): see its broker's log",
+    -1: "refuses the records (in a compacted topic, each needs a key): see its broker's log",
 }
 """End of the message by error code, for refused records, which this program does not send again.
 The library aiokafka maps every code above 79 to -1; here that means 87 (INVALID_RECORD)."""
@@ -232,7 +232,8 @@ def _not_kafka(broker: str, _: BaseException) -> LogError:
 
 def _too_old(broker: str, _: BaseException) -> LogError:
     return UnsupportedRequest(
-        f"broker {broker} is too old, or too new, to be read: use Kafka 0.11 to 4"
+        f"broker {broker} is too old, or too new, for this request: "
+        "use Kafka 2.5 to 4 (to read only: 0.11 to 4)"
     )
 
 

@@ -58,8 +58,8 @@ def subscribe_to_matches(
 ) -> None:
     """Subscribe to the selected topics, also those that are created later.
 
-    aiokafka's own method takes patterns of Python only. They match the beginning of a name, and
-    some of them would hold up the whole process.
+    aiokafka's own method takes patterns of Python only. They match only the beginning of a name.
+    Some of them backtrack so long that they block the process.
     """
     consumer.subscribe(pattern=_NO_TOPIC, listener=listener)
     consumer._subscription.subscribe_pattern(topics, listener)  # noqa: SLF001
