@@ -110,7 +110,9 @@ class CopyOnWrite(Generic[K, V]):
     __slots__ = ("_published", "_room", "items")
 
     def __init__(self) -> None:
-        self._room = _ENDLESS  # a lower bound of `LayeredDict.room`, which is slower to compute
+        # Estimate of `LayeredDict.room`, which is slower to compute. An `update` with several keys
+        # makes it too high. The layer is then merged later, and no item is lost.
+        self._room = _ENDLESS
         self.items: dict[K, V] | LayeredDict[K, V] = {}
         """The items, to read. Use `writable()` to write."""
         self._published: Mapping[K, V] | None = None
@@ -122,7 +124,7 @@ class CopyOnWrite(Generic[K, V]):
         return self._published
 
     def writable(self) -> MutableMapping[K, V]:
-        """The mapping to change, which no snapshot shares. Call this method for every change."""
+        """The mapping to change, which no snapshot shares. Call this method before every change."""
         if self._published is not None:
             self.items = _writable_copy(self.items)
             self._published = None
@@ -132,7 +134,7 @@ class CopyOnWrite(Generic[K, V]):
             self.items = self.items.merged()
             self._room = _ENDLESS
         else:
-            self._room -= 1  # each change thickens the layer by at most one key
+            self._room -= 1  # a change of one key thickens the layer by at most one key
         return self.items
 
     def take(self, items: dict[K, V]) -> None:

@@ -59,10 +59,10 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
     The entries may be only the end of a log, after a record L in this order. The running maximum of
-    a partition may then be that of an earlier record, which this function does not get. So the rank
-    of an entry may be too low. The true rank of such an entry has the time and the partition number
-    of L, the lowest after L. So these entries come first with either rank. Only those of different
-    topics may change places, and no fold depends on that.
+    a partition may then come from a record before L, which this function does not get. So the
+    computed rank of an entry may be too low. The true rank then has the time and the partition
+    number of L. No entry after L has a lower one, so the entry comes first with either rank. Only
+    entries of different topics may change places, and no fold depends on that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

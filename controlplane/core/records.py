@@ -68,7 +68,7 @@ class ConnectorConfig(Fact, frozen=True):
 
 
 class TargetState(Fact, frozen=True):
-    """`target-state-<name>`: None removes it, which means STARTED while there is a config."""
+    """`target-state-<name>`: None removes it; a connector with a config then counts as STARTED."""
 
     connector: str
     state: Target | None

@@ -22,7 +22,7 @@ _UNPRIVILEGED = (
     commands.SetLoggerLevel,
 )
 """Commands whose records any worker may write in releases with `any_worker_writes`. In other
-releases only the leader writes them. Only the leader runs all other commands."""
+releases only the leader writes them. Every other command always runs on the leader."""
 
 _INVALID = frozenset({Reason.INVALID, Reason.FAILED})
 _UNKNOWN = frozenset({Reason.NO_SUCH_CONNECTOR, Reason.NO_SUCH_TASK})

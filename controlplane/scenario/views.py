@@ -137,9 +137,9 @@ def _report(report: Status) -> str:
 
 
 def _topics(reader: WorkerView) -> dict[str, str]:
-    """Active topics by connector, as in the keys; the cell has the task.
+    """Active topics, by connector and topic as the record's key names them; the cell has the task.
 
-    If the value has other names than the key, they precede the task.
+    If the record's value has other names than its key, these names precede the task.
     """
     return {
         printable(f"{name} {topic}"): _use(name, topic, use)

@@ -73,8 +73,8 @@ _HOOK = (
     "by the config key 'hook': accepts accepts, unsupported raises UnsupportedOperationException, "
     "refuses raises ConnectException('No such table')"
 )
-"""Answers of their `alterOffsets`: each pair is a value of the config key `hook` and its answer.
-Without the key the hook declines."""
+"""Answers of `alterOffsets` in these classes, as pairs: a value of the config key `hook`, and the
+answer. With `hook=accepts` it accepts. Without the key it declines."""
 
 
 @cache

@@ -45,7 +45,7 @@ class Configuration:
 
     An empty value counts as unset, except where the setting gives it a meaning (`admin.listeners`).
     In a file or flag it is an error where Kafka refuses it, or where a worker would not start. An
-    environment variable may always be empty, because images also pass on unset ones.
+    environment variable may always be empty: container images pass on unset variables as empty.
     """
 
     def __init__(

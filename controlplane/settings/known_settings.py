@@ -1,6 +1,7 @@
 """Keys of a worker's file that no table has: unused keys of Kafka, and misspelt keys.
 
-Most unused keys are for Java workers only. Some have an effect with brokers; their reasons say so.
+Most unused keys are for Java workers only, and have no effect here. Some have an effect only where
+brokers are used; their reasons say so.
 
 The keys are those of `DistributedConfig` in all releases; a test compares them with Kafka's
 classes.
@@ -53,7 +54,7 @@ _UNUSED = {
         sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms""",
 }
-"""Keys without effect here, by the reason."""
+"""Unused keys, by the reason."""
 
 _FAMILIES = {
     "internal.key.converter.": _CONVERTED_ELSEWHERE,
@@ -67,7 +68,7 @@ _FAMILIES = {
     "sasl.kerberos.": _LOGINS,
     "sasl.oauthbearer.": _LOGINS,
 }
-"""Reason by prefix, for keys with arbitrary endings that have no effect here."""
+"""Reason by prefix, for unused keys with arbitrary endings."""
 
 _OF_TOPICS = """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type
@@ -86,7 +87,7 @@ _STORES = ("config.storage.", "offset.storage.", "status.storage.", "command.sto
 UNUSED = {key: reason for reason, keys in _UNUSED.items() for key in keys.split()} | {
     store + key: _ONLY_ON_KAFKA for store in _STORES for key in _OF_TOPICS.split()
 }
-"""Reason why each of these keys has no effect here."""
+"""Reason by key, for all other unused keys."""
 
 ALIKE = 0.8
 """Minimum similarity (`difflib`) to suggest a known key. It covers one missing or surplus letter,
@@ -114,7 +115,7 @@ OPEN_ENDED = ("config.providers.", "key.converter.", "value.converter.", "header
 
 
 def unused(key: str) -> str | None:
-    """Return the reason why a key of Kafka has no effect here; None for other keys."""
+    """Return the reason why a key of Kafka is unused; None for other keys."""
     families = (reason for prefix, reason in _FAMILIES.items() if key.startswith(prefix))
     return UNUSED.get(key) or next(families, None)
 

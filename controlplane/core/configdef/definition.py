@@ -75,8 +75,7 @@ class Definition:
 def _in_check_order(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[ConfigKey]:
     """Keys in the order of Kafka's checks: each once per key that lists it as dependent.
 
-    One thing differs from Kafka: if Kafka checks a key twice, it also checks the key's dependents
-    twice.
+    In Kafka, a second check of a key also checks the key's dependents again. Here it does not.
     """
     waiting = [name for name in reversed(defined) if name not in parents]
     remaining = Counter(waiting) + parents

@@ -17,9 +17,9 @@ before its deletion.
 
 Offsets are written only while the connector is STOPPED and has no tasks. The undo stops a running
 connector first. The log does not show when its tasks end. They learn of the stop later, and commit
-their offsets once more when they shut down. Exactly-once support fences them. Without it, a client
-can prevent such a commit. The client then stops the connector, and waits for its tasks to end,
-before the undo.
+their offsets once more when they shut down. Exactly-once support fences them. Without it, the
+client must prevent such a commit. Before the undo, the client stops the connector and waits until
+its tasks have ended.
 """
 
 from collections.abc import Callable, Iterator, Mapping

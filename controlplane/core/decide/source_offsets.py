@@ -1,10 +1,11 @@
 """Offsets of source connectors: records in the worker's offsets topic or the connector's own.
 
 A connector may store its offsets in an offsets topic of its own. The worker's topic then holds a
-copy, in case that setting is removed. By KIP-618, readers fall back to the copy for a missing
-partition; only `kip` does (`Profile.own_offsets_fall_back`). So the order of writes matters
-(KAFKA-15018). Removals go to the copy first (`Profile.writes_removals_first`), or else a crash
-would revive an old offset. Values go there last, as best effort.
+copy, in case that setting is removed. KIP-618 says that readers fall back to the copy for a missing
+partition. No release of Kafka does; the profile `kip` does (`Profile.own_offsets_fall_back`). So
+the order of writes matters (KAFKA-15018). Removals go to the copy first
+(`Profile.writes_removals_first`), or else a crash would revive an old offset. Values go there last,
+as best effort.
 
 The profile decides the key bytes of a partition's record. Releases serialise the parsed key again,
 in the order of Java's maps. So they miss a record whose key has its fields in another order. `kip`

@@ -71,7 +71,8 @@ class CommandFold:
         previous = self._commands.items.get(command_id, CommandTrace())
         trace = msgspec.structs.replace(previous, **change)
         if trace.accepted is not None and trace.finished is None:
-            if command_id in self._ended:  # refused or ended earlier, and accepted now: the newest
+            if command_id in self._ended:
+                # An ended or refused command was accepted again: it moves to the end of the order.
                 self._forget(command_id)
         else:
             trace = _without_plan(trace)

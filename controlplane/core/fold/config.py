@@ -271,7 +271,10 @@ class ConfigFold:
         )
 
     def _apply_tasks(self, name: str, deferred: TaskConfigs | None) -> None:
-        """Apply the deferred task configs of a complete commit; `deferred` None: none ever came."""
+        """Apply the deferred task configs of a complete commit.
+
+        `deferred` None: none came, or a removal of the connector dropped them.
+        """
         # As in Kafka, an empty map of deferred tasks begins a generation; a missing map does not.
         if deferred is not None:
             if deferred:
@@ -286,7 +289,7 @@ class ConfigFold:
     def _announced(
         self, deferred: TaskConfigs | None, name: str, *, complete: bool
     ) -> frozenset[tuple[str, int]]:
-        """Task ids for the listener; empty if the commit is incomplete or no config ever came."""
+        """Task ids for the listener; empty if the commit is incomplete or `deferred` is None."""
         if not complete or deferred is None:
             return frozenset()
         if self.profile.announces_all_task_ids:

@@ -55,7 +55,7 @@ def decimal_of(unscaled_value: int, scale: int) -> Decimal:
 
 
 def scale_of(number: Decimal) -> int:
-    """`BigDecimal.scale`: digits after the point, negative for trailing zeros before it."""
+    """`BigDecimal.scale`: number of digits after the point; -n: n zeros before it are omitted."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
     return -exponent

@@ -184,7 +184,8 @@ class Tokens:
     def last_at(self) -> int:
         """Index of the first unit of the token `last`.
 
-        If `last` is no name and the value after it has failed, the index is that of the value.
+        Exception: `last` is no name, and reading the next value failed. The result is then the
+        index of that next value.
         """
         return self._name_at if self.last is _NAME else self._value_at
 

@@ -315,9 +315,10 @@ class Repetition(PatternNode):
         return reached
 
     def _onward(self, match: PatternMatch, allowed: Positions) -> Sequence[Positions]:
-        """Return, by count of finished repetitions, positions from which an allowed end is reached.
+        """Return sets of positions, indexed by the number of finished repetitions.
 
-        The last set holds for all higher counts.
+        From each position of a set, further repetitions can reach an allowed end. The last set
+        holds for all higher numbers.
         """
         least, most = self._limits(match)
         last = least if self._most is None else most

@@ -2,8 +2,9 @@
 
 A connector with an offsets topic of its own writes offsets with its producer. With exactly-once
 support, every source does. If this producer has other brokers than the worker, the topic is on the
-producer's cluster. The worker's topic then has a copy. A log belongs to one cluster. So the caller
-reads the offsets on another cluster when a decision needs them, and adds them to the state.
+producer's cluster. The worker's topic then has a copy. The state has only records of the worker's
+cluster. So the caller reads the offsets on the other cluster if a decision needs them. The caller
+adds them to the state.
 """
 
 import msgspec

@@ -151,7 +151,11 @@ class OffsetsByConnector:
 
     @property
     def names(self) -> list[str]:
-        """Names of connectors in the keys, even of one whose keys a worker cannot read."""
+        """Names of connectors in the keys.
+
+        A plain key (`_is_plain`) counts even if a worker cannot decode it. Other keys count only if
+        a worker can.
+        """
         return sorted({name for by_name in self._values.values() for name in by_name})
 
     def state_of(self, name: str) -> ClusterState:

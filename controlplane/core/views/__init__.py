@@ -220,7 +220,8 @@ def _offset(
             reason = "a field of the partition is not of a primitive type"
             return UnreadableOffset(subject.partition, reason, where, key, value)
         key = encode_partition(subject.connector, subject.partition)
-    # Kafka merges both topics' maps. A null of the own topic hides the worker's value.
+    # Kafka merges both topics' values. The own topic's value wins, even if it is null or missing.
+    # So only the first topic is searched: the connector's own, if any.
     searched = values if state.profile.own_offsets_fall_back else values[:1]
     where, value = _first_value(searched, key)
     offset = decode_offset(value, state.profile)
