@@ -1,10 +1,14 @@
 """Queue of the records of a producer."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from controlplane.connect.records import RecordMetadata
-from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue
 from tests.worker.worker_fixture import until
 
@@ -32,3 +36,26 @@ async def test_the_bytes_of_waiting_records_are_limited() -> None:
     assert await asyncio.gather(*await putting) == [POSITION] * 10
     assert batches == [3, 3, 3, 1]
     await queue.close()
+
+
+async def test_a_caller_that_leaves_loses_no_exception() -> None:
+    """Records of a cancelled `put` may fail; asyncio reports no exception that nobody retrieved."""
+    released, lost = asyncio.Event(), list[dict[str, Any]]()
+
+    async def send(batch: Sequence[QueuedRecord]) -> None:
+        await released.wait()
+        for queued in batch:
+            queued.settle(ProducerFailure("away"))
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    queue = RecordQueue(send, queued=1, queued_bytes=100, batch=1)
+    putting = asyncio.create_task(queue.put([ProducerRecord("t", b"k", b"v")] * 10))
+    await until(lambda: len(queue._queue) == 1)  # the first record is under way
+    putting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+    released.set()
+    await queue.close()
+    del putting
+    gc.collect()
+    assert lost == []

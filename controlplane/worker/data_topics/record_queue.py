@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
 
 from controlplane.connect.records import RecordMetadata
-from controlplane.event_loop import cancel_all
+from controlplane.event_loop import cancel_all, retrieve_exception
 from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 
 
@@ -69,18 +69,30 @@ class RecordQueue:
         Raises:
             ProducerFailure: the queue was closed or dropped, perhaps meanwhile.
         """
-        loop = asyncio.get_running_loop()
         acknowledged: list[asyncio.Future[RecordMetadata]] = []
-        for record in records:
-            if not self._has_room():
-                async with self._room:
-                    await self._room.wait_for(lambda: self._ended or self._has_room())
-            if self._ended:
-                raise ProducerFailure("The producer of the task is closed")
-            acknowledged.append(loop.create_future())
-            self._queue.append(QueuedRecord(record, acknowledged[-1], loop.time()))
-            self._bytes += record_size(record)
-            self._filled.set()
+        try:
+            for record in records:
+                await self._until_room()
+                acknowledged.append(self._queued(record))
+        except BaseException:
+            for left in acknowledged:  # nobody will await them
+                left.add_done_callback(retrieve_exception)
+            raise
+        return acknowledged
+
+    async def _until_room(self) -> None:
+        if not self._has_room():
+            async with self._room:
+                await self._room.wait_for(lambda: self._ended or self._has_room())
+        if self._ended:
+            raise ProducerFailure("The producer of the task is closed")
+
+    def _queued(self, record: ProducerRecord) -> "asyncio.Future[RecordMetadata]":
+        loop = asyncio.get_running_loop()
+        acknowledged: asyncio.Future[RecordMetadata] = loop.create_future()
+        self._queue.append(QueuedRecord(record, acknowledged, loop.time()))
+        self._bytes += record_size(record)
+        self._filled.set()
         return acknowledged
 
     def _has_room(self) -> bool:
