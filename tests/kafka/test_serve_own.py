@@ -286,7 +286,12 @@ async def test_a_connect_cluster_is_left_alone(
     )
     file = worker_file(tmp_path, own_topics)
     async with reading(broker.bootstrap, isolation="read_uncommitted") as reader:
-        async with worker:
+        async with worker, groups_of(broker.bootstrap) as groups:
+
+            async def joined() -> bool:
+                return bool((await groups.members(own_topics.config)).hosts)
+
+            await until(joined)  # a worker answers before it joins
             sentence = refusal(await refused_own(broker, file))
             assert f"group {own_topics.config} has 1 member of the protocol connect, on" in sentence
             created = await worker.rest.post("/connectors", json={"name": "a", "config": SOURCE})
