@@ -242,22 +242,6 @@ def progress_of(trace: CommandTrace) -> AttachedProgress:
     return msgspec.convert(stored or {}, AttachedProgress)
 
 
-def request_of(trace: CommandTrace) -> CommandRequest | None:
-    """Request of an accepted command, also of one without a plan (`plan_of`).
-
-    None: its record cannot be used, because a newer version or another program wrote it.
-    """
-    accepted, command = trace.accepted, command_log.command_of(trace)
-    if accepted is None or command is None:
-        return None
-    return CommandRequest(
-        command=command,
-        command_id=accepted.command_id,
-        at_ms=accepted.at_ms,
-        principal=accepted.principal,
-    )
-
-
 def plan_of(trace: CommandTrace) -> Plan | None:
     """Plan of a command that has not ended; None: it had none, because a refusal was expected."""
     plan = trace.accepted.plan if trace.accepted is not None else None

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.attached.command_trail import UNKNOWN, Trail, plan_of, progress_of, request_of
+from controlplane.attached.command_trail import UNKNOWN, Trail, plan_of, progress_of
 from controlplane.attached.connect_client import OutcomeUnknown
 from controlplane.attached.execution import (
     CHECK,
@@ -21,6 +21,7 @@ from controlplane.attached.execution import (
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.plan_comparison import comparison_facts
 from controlplane.controller.admission import QueueLocks, queue_of, subject_of
+from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, CreateConnector, RestoreConnector
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
@@ -75,7 +76,7 @@ class CutOffCommands:
         """
         queues: dict[str, list[CommandRequest]] = {}
         for trace in self._trail.commands.values():
-            request = request_of(trace) if trace.unfinished else None
+            request = command_log.accepted_request(trace) if trace.unfinished else None
             if request is not None:
                 queues.setdefault(queue_of(request.command), []).append(request)
         return [

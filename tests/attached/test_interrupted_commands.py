@@ -89,6 +89,20 @@ async def test_a_command_whose_plan_was_a_refusal_is_ended() -> None:
     assert outcome_of(trail.commands["k"])["ended"] == "unknown"
 
 
+def fail_first(
+    monkeypatch: pytest.MonkeyPatch, follow_up: LogFollowUp, failures: list[Exception]
+) -> None:
+    """Let reads of the cluster's log raise these failures, the last one first, before they work."""
+    usable = follow_up.state_at_end
+
+    async def state_at_end() -> ClusterState:
+        if failures:
+            raise failures.pop()
+        return await usable()
+
+    monkeypatch.setattr(follow_up, "state_at_end", state_at_end)
+
+
 @pytest.mark.parametrize(
     ("failure", "unfinished"),
     [(LogNotUsable("no right"), []), (LogCorrupt("damaged"), ["1"]), (ValueError("bug"), ["1"])],
@@ -101,14 +115,7 @@ async def test_a_failure_is_reported_and_the_next_command_is_ended(
     trail, notices = await cut_off_trail(), RecordedNotices()
     failures = [failure]
     async with followed() as (follow_up, _):
-        usable = follow_up.state_at_end
-
-        async def state_at_end() -> ClusterState:
-            if failures:
-                raise failures.pop()
-            return await usable()
-
-        monkeypatch.setattr(follow_up, "state_at_end", state_at_end)
+        fail_first(monkeypatch, follow_up, failures)
         await end_all(trail, follow_up, notices)
     assert [name for name, trace in trail.commands.items() if trace.unfinished] == unfinished
     assert notices.of("command_not_ended") == [{"command_id": "1", "reason": str(failure)}]
@@ -229,16 +236,9 @@ async def test_an_undo_that_workers_leave_half_way_is_done_later() -> None:
 async def test_a_reason_is_reported_once_per_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries of the same failure write no further line."""
     trail, notices = await cut_off_trail(), RecordedNotices()
-    failures = [LogNotUsable("away")] * 3 + [LogNotUsable("no right")] * 3
+    failures: list[Exception] = [*[LogNotUsable("away")] * 3, *[LogNotUsable("no right")] * 3]
     async with followed() as (follow_up, _):
-        usable = follow_up.state_at_end
-
-        async def state_at_end() -> ClusterState:
-            if failures:
-                raise failures.pop()
-            return await usable()
-
-        monkeypatch.setattr(follow_up, "state_at_end", state_at_end)
+        fail_first(monkeypatch, follow_up, failures)
         await end_all(trail, follow_up, notices)
     reasons = [facts["reason"] for facts in notices.of("command_not_ended")]
     assert reasons == ["no right", "away"]

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.plugins import installed
-from tests.cli.command_calls import call
+from tests.cli.command_calls import CommandResult, call
 from tests.cli.running_service import running
 from tests.cli.test_terminal import at_a_terminal
 from tests.client.client_calls import ClusterCalls
@@ -163,15 +163,20 @@ def test_a_machine_without_java_gets_instructions(tmp_path: Path) -> None:
     assert "there is no Java on this machine: install a JDK" in result.err
 
 
+def harvested_with_java(folder: Path, script: str) -> CommandResult:
+    """Harvest the jars of a folder with a script in place of Java."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(script, "ascii")
+    java.chmod(0o755)
+    return call("plugins", "harvest", "--jars", folder, environment={"JAVA_HOME": str(folder)})
+
+
 def test_a_java_that_is_no_jdk_is_refused(tmp_path: Path) -> None:
     """A runtime without a compiler cannot run a source file; the sentence says so."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho Module jdk.compiler not found >&2\nexit 1\n", "ascii")
-    java.chmod(0o755)
-    result = call(
-        "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}
+    result = harvested_with_java(
+        tmp_path, "#!/bin/sh\necho Module jdk.compiler not found >&2\nexit 1\n"
     )
     assert (result.code, "belongs to no JDK of release 11 or newer" in result.err) == (2, True)
 
@@ -180,12 +185,8 @@ def test_a_jar_may_have_any_name(tmp_path: Path) -> None:
     """The name of a jar need not be UTF-8: Java gets its bytes."""
     for name in (b"connect-runtime-3.9.1.jar", b"caf\xe9.jar"):
         (tmp_path / os.fsdecode(name)).touch()
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text('#!/bin/sh\nfor word; do cat "${word#@}"; done >"$0.arguments"\n', "ascii")
-    java.chmod(0o755)
-    result = call(
-        "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}
+    result = harvested_with_java(
+        tmp_path, '#!/bin/sh\nfor word; do cat "${word#@}"; done >"$0.arguments"\n'
     )
     assert (result.code, NO_DEFINITIONS in result.err) == (2, True)
     assert b"/caf\xe9.jar" in (tmp_path / "bin" / "java.arguments").read_bytes()

@@ -105,7 +105,7 @@ class ClusterAddress(NamedTuple):
             return False  # the one that is missing is reported when it is opened
 
     def with_password(self) -> "ClusterAddress":
-        """The same address; prompts for a missing password.
+        """Return this address with its password; prompt for a missing one.
 
         Call this once for several workers, and before a progress bar, which would hide the prompt.
         """

@@ -247,12 +247,21 @@ def request_of(trace: CommandTrace) -> CommandRequest | None:
 
     None: its record cannot be used, because a newer version or another program wrote it.
     """
-    accepted = trace.accepted
-    assert accepted is not None
+    assert trace.accepted is not None
     try:
-        command = msgspec.convert(accepted.command, AnyCommand)
-        msgspec.convert(accepted.plan, Plan)
+        msgspec.convert(trace.accepted.plan, Plan)
     except msgspec.ValidationError:
+        return None
+    return accepted_request(trace)
+
+
+def accepted_request(trace: CommandTrace) -> CommandRequest | None:
+    """The request of an accepted command, also of one whose record has no plan.
+
+    None: none was accepted, or its record cannot be used (`command_of`).
+    """
+    accepted, command = trace.accepted, command_of(trace)
+    if accepted is None or command is None:
         return None
     return CommandRequest(
         command=command,
