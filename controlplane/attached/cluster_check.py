@@ -1,6 +1,7 @@
 """Checks before a cluster is steered: its workers belong to one cluster, and to these topics.
 
-A request to the wrong cluster cannot be taken back, so doubt is a refusal.
+A request to the wrong cluster cannot be taken back. So a contradiction between workers, brokers and
+topics is a refusal.
 """
 
 import asyncio

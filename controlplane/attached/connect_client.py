@@ -46,7 +46,7 @@ class ConnectRequest(NamedTuple):
 
     method: str
     path: str
-    """Path; that of a request that is passed on includes the query."""
+    """Path; it may include a query if `query` is empty."""
     query: Mapping[str, str] = {}
     body: bytes | None = None
     content_type: str | None = "application/json"

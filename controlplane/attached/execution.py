@@ -1,8 +1,8 @@
 """Execution of commands as requests to the workers, and their continuation after a crash.
 
 Most commands are one request. A creation with offsets (KIP-995) and an undo are several. The trail
-has the name of each before it is sent. A `RequestListener` is called after each request, with its
-name. A test can end the process there.
+has the name of each of these requests before it is sent. A `RequestListener` is called after each
+of them, with its name. A test can end the process there.
 
 After an unknown outcome, the cluster's log shows whether a request was done. Only requests that may
 be repeated without harm, such as a reset of offsets, are then sent again.
@@ -46,8 +46,8 @@ from controlplane.worker_api import connector_path
 AttachedAnswer = WorkerAnswer | Outcome | Rejected
 
 RequestListener = Callable[[CommandRequest, str], Awaitable[None]]
-"""Called before the first request (`accepted`) and after each one; an exception ends the command
-there, as a crash does."""
+"""Called before the first request (`accepted`), and after each request of a creation with offsets
+or an undo. An exception ends the command there, as a crash does."""
 
 
 async def _no_listener(_request: CommandRequest, _step: str) -> None:
@@ -84,7 +84,10 @@ class AcceptedCommand(NamedTuple):
 
 
 class CommandExecution:
-    """Sends the requests of a command, one after the other, and records each in the trail."""
+    """Sends the requests of a command, one after the other.
+
+    The trail has each request of a creation with offsets or an undo.
+    """
 
     def __init__(
         self,
@@ -158,7 +161,7 @@ class CommandExecution:
     async def resume_undo(
         self, accepted: AcceptedCommand, plan: Plan, command: RestoreConnector
     ) -> AttachedAnswer:
-        """Continue an undo that was cut off after its first request.
+        """Continue an undo that was cut off once its first request had begun.
 
         A connector that another client has changed in the meantime is left as it is.
         """
@@ -261,7 +264,7 @@ class CommandExecution:
     async def _is_mine(
         self, accepted: AcceptedCommand, state: ClusterState, command: CreateConnector
     ) -> bool:
-        """True if the connector's config is the first one since the command was accepted."""
+        """True if the connector has the command's config and one config record since acceptance."""
         written = await self._log.configs_since(accepted.since, command.connector)
         present = state.config.connectors.get(command.connector)
         config = {**command.config, "name": command.connector}

@@ -75,8 +75,8 @@ class LogFollowUp:
 
         Call it in a block of `hastened`.
 
-        Returns True if all planned records have appeared, with the planned values. If they appear
-        within `APPEARANCE_S`, no request to the brokers is needed.
+        Returns True if all planned records appear within `APPEARANCE_S`, with the planned values.
+        No request to the brokers is needed then.
         """
         if isinstance(plan, Plan) and any(step.records for step in plan.steps):
             topics = topics_of(plan, self.present.topics)
@@ -189,7 +189,7 @@ class LogFollowUp:
         return compare(plan, entries, topics, connector)
 
     async def has_foreign_request(self, plan: Plan, since: Ends, connector: str) -> bool:
-        """True if a config record of a connector since a point is not one of the plan.
+        """True if, since a point, a request about a connector wrote a value that the plan lacks.
 
         Raises:
             LogError: the log cannot be read.

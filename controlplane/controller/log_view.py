@@ -23,7 +23,7 @@ class LogView(Protocol):
         """State for a worker of this release; read from the log on first use.
 
         Raises:
-            LogUnavailable: the log cannot be read.
+            LogError: the log cannot be read.
         """
         ...
 
@@ -37,7 +37,7 @@ class LogView(Protocol):
         Topics that are followed already or are missing have no effect.
 
         Raises:
-            LogUnavailable: the log cannot be read.
+            LogError: the log cannot be read.
         """
         ...
 
@@ -51,10 +51,11 @@ class LogView(Protocol):
 
 
 async def follow_in_time(reader: LogView, topics: Iterable[str], patience_ms: int) -> None:
-    """Let a reader follow topics; an outage of the log is not waited out.
+    """Let a reader follow topics; wait at most `patience_ms`, even during an outage of the log.
 
     Raises:
-        LogUnavailable: the log cannot be read, or the topics are not read within `patience_ms`.
+        LogUnavailable: the topics are not read in time.
+        LogError: the log cannot be read.
     """
     patience_s = patience_ms / 1_000
     try:

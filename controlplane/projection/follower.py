@@ -205,7 +205,7 @@ class Follower:
 
     @property
     def moves(self) -> int:
-        """Counter that increases when new entries were folded, and when the log was replaced."""
+        """Counter that increases if entries are folded, topics dropped, or the log is replaced."""
         return self._positions.moves
 
     async def follow(self, topics: Iterable[str]) -> None:

@@ -160,7 +160,7 @@ class ReadPositions:
 
     @property
     def moves(self) -> int:
-        """Counter that increases when new entries were folded, and when the log was replaced."""
+        """Counter that increases if entries are folded, topics dropped, or the log is replaced."""
         return self._moves
 
     def end(self, topic: str, partition: int) -> int:
@@ -315,7 +315,10 @@ class ReleaseFolds:
             return loaded
 
     async def _load_now(self, profile: Profile) -> ReleaseFold | None:
-        """Fold the log up to the present positions; return None if it was replaced meanwhile."""
+        """Fold the log up to the present positions.
+
+        Return None if the log was replaced, or has lost topics, meanwhile.
+        """
         missed = self._missed = list[Batch]()
         try:
             fold = ReleaseFold(await self._load(profile, self.positions.ends))

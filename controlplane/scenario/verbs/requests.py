@@ -43,8 +43,8 @@ async def request(world: World, step: ScenarioStep) -> list[str]:
 
     The worker reads the log, then executes and answers the request as its release does. It forwards
     a request that only the leader may execute. The output is the forwarding, the answer, and the
-    records. With `steps=on` the records precede the answer, each with its step. `from=w2` signs the
-    request as a worker does, for the endpoints between workers.
+    records. With `steps=on` the records precede the answer, each with its plan's step. `from=w2`
+    signs the request as a worker does, for the endpoints between workers.
 
         PUT /connectors/orders/stop via=w1
         ----

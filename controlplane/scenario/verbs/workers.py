@@ -103,7 +103,7 @@ async def start(world: World, step: ScenarioStep) -> list[str]:
 
 
 async def crash(world: World, step: ScenarioStep) -> list[str]:
-    """Kill a worker as `kill -9` does; with `after=`, as soon as it has done a step of that name.
+    """Kill a worker as `kill -9` does; with `after=`, once a plan's step of that name is done.
 
     The log then has the records of that step, and none of the next. Without `after=` the worker
     dies at once, between two requests. A leader is replaced after ten seconds of silence (`tick`).
@@ -130,7 +130,8 @@ def _checked_step(name: str) -> str:
         return name
     parts = ", ".join(f"{part}-" for part in PARTS)
     raise BadStep(
-        f"no plan has a step {name} (there are: {', '.join(STEPS)}; in an undo after {parts})"
+        f"no plan has a step {name} (there are: {', '.join(STEPS)}; "
+        f"in an undo with one of the prefixes {parts})"
     )
 
 
