@@ -76,7 +76,7 @@ def _encoded(value: CommandRecord | AnyCommand, encoder: msgspec.json.Encoder) -
 DONE, FAILED = "done", "failed"
 
 ESCAPE_BYTES = 12
-"""Most bytes of one character in JSON: two escaped surrogates."""
+"""Maximum bytes of one character in JSON: two escaped surrogates."""
 
 LEVELS_MAX = 100
 """Maximum nesting of a config that is stored with an answer. REST accepts one level."""
@@ -274,7 +274,7 @@ def accepted_request(trace: CommandTrace) -> CommandRequest | None:
 # --- excerpts ------------------------------------------------------------------------------------
 
 TEXT_KEPT = 256
-"""Most characters of a text that an excerpt keeps."""
+"""Maximum characters of a text that an excerpt keeps."""
 
 DEPTH = 6
 """Levels of nesting that an excerpt keeps; the configs of tasks have three."""

@@ -9,8 +9,9 @@ of text to text or null. A worker's REST interface converts numbers and booleans
 that embeds the control plane must do so itself.
 
 With `complete`, a plan's outcome holds the whole answer to the client. `decide` computes it from
-the state and the plan's records. The record that marks the command as finished stores this answer.
-So a repeated idempotency key gets the first answer again, whatever has happened since.
+the state and the plan's records. If the client chose an idempotency key, the record that marks the
+command as finished stores this answer. A repeated key then gets the first answer again, whatever
+has happened since.
 """
 
 from collections.abc import Callable, Iterator, Mapping

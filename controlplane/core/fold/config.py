@@ -170,7 +170,7 @@ class ConfigFold:
         return fate(record)
 
     def _connector(self, record: ConnectorConfig) -> RecordFate:
-        """Fold a connector config. The target state that the name already has stays."""
+        """Fold a connector config. An existing target state stays."""
         name = record.connector
         self._note_change(Aspect.CONFIG, name)
         if record.properties is None:

@@ -72,7 +72,7 @@ class OffsetFold:
         """Take over the last values of each partition at once; returns the contested keys.
 
         For a contested key, the order between partitions or between two spellings of the key
-        decides. Such keys are left out: `apply` their records in order.
+        decides, or its records throw. Such keys are left out: `apply` their records in order.
         """
         self.published = None
         parts = list(parts)
@@ -157,7 +157,10 @@ class OffsetFold:
 def _keys_in_several(
     parts: Iterable[Mapping[bytes | None, bytes | None]],
 ) -> set[bytes | None]:
-    """Keys that are in several partitions: a foreign writer used another partitioner."""
+    """Keys that are in several partitions.
+
+    Causes are another partitioner than Kafka's, or partitions that were added.
+    """
     keys_before: set[bytes | None] = set()
     twice: set[bytes | None] = set()
     for part in parts:

@@ -27,7 +27,7 @@ to other bytes. Older snapshots are then ignored, and the log is read instead. A
 for the recorded clusters."""
 
 PIECE_ROWS = 128
-"""Most rows in one piece; 128 MiB with the largest records that Kafka accepts by default."""
+"""Maximum rows of a piece; 128 MiB with the largest records that Kafka accepts by default."""
 
 
 class DamagedSnapshot(ValueError):
@@ -111,7 +111,7 @@ def _piece(field: str, content: Any) -> bytes:
 
 
 class SnapshotDecoder:
-    """Rebuilds a snapshot: `add` all of its pieces, then read `part`."""
+    """Rebuilds a snapshot: `add` all of its pieces, then call `part`."""
 
     def __init__(self, topics: Topics, topic: str) -> None:
         self._state = _STATES.get(_role(topics, topic), OffsetState)

@@ -3,8 +3,8 @@
 A connector with an offsets topic of its own writes offsets with its producer. With exactly-once
 support, every source does. If this producer has other brokers than the worker, the topic is on the
 producer's cluster. The worker's topic then has a copy. The state has only records of the worker's
-cluster. So the caller reads the offsets on the other cluster if a decision needs them. The caller
-adds them to the state.
+cluster. So the caller reads the offsets on the other cluster if a decision needs them.
+`with_remote` adds them to the state.
 """
 
 import msgspec

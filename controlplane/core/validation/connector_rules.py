@@ -32,7 +32,8 @@ def fail_at_first_error(subject: ValidationSubject) -> None:
     """Fail at the first error in the sink's topics. Releases without `sink_errors_listed` do so.
 
     Raises:
-        ValidationAborted: the topics have an error, or the regex is invalid.
+        ValidationAborted: the topics have an error. An invalid regex counts only if there is a
+            topic for dead letters.
     """
     for _, text in _topic_errors(subject):
         raise ValidationAborted(CONFIG, text)

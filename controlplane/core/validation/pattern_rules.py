@@ -54,7 +54,7 @@ class TopicPatterns(NamedTuple):
         """Return the pattern for the whole list.
 
         Raises:
-            InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
+            InvalidValue: the pattern cannot be matched. For an invalid one, the text is Kafka's.
         """
         too_long = [self.joined] if len(self.joined) > LENGTH_MAX else []
         for pattern in (*too_long, *self.patterns, self.joined):
@@ -82,7 +82,7 @@ def compiled_regex(key: str, pattern: str) -> JavaPattern:
     """Return the pattern of a setting with one regular expression.
 
     Raises:
-        InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
+        InvalidValue: the pattern cannot be matched. For an invalid one, the text is Kafka's.
     """
     reason = matching_error(pattern)
     if reason is not None:

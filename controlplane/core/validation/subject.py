@@ -80,8 +80,8 @@ class ValidationSubject(NamedTuple):
     def find(self, key: str, text: str) -> JavaClass | None:
         """Class that the text under a key means; None: no such class.
 
-        The class path lists every plugin that a key of Connect can name. A class under any other
-        key is assumed to exist.
+        A key of Connect can name only plugins that the class path lists, unless the path is
+        `trusting`. A class under any other key is assumed to exist.
         """
         name = self.path.full_name(trim(text))
         java_class = self.path.class_named(name)

@@ -105,7 +105,8 @@ def task_ids(state: ClusterState, name: str) -> range:
     Kafka: `ClusterConfigState#tasks`.
 
     Raises:
-        ReadFailed: the count is negative or above `TASKS_MAX`.
+        ReadFailed: the count is above `TASKS_MAX`. Some releases also fail at a negative count
+            (`Profile.negative_count_throws`).
     """
     if name in state.config.inconsistent:
         return range(0)

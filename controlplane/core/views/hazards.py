@@ -239,7 +239,7 @@ def _member_releases(releases: list[str], *, exactly_once: bool) -> str:
 
 @cache
 def _behaviours_of(release: str) -> str:
-    """Release under whose name `PROFILES` has the behaviours of a release."""
+    """Release of the profile in `PROFILES` that behaves like the given release."""
     return first_alike(Profile.of(release)).release
 
 
