@@ -118,7 +118,7 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
 
 
 def in_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
-    """Run work that may never end in a thread that does not keep the process alive.
+    """Run work in a daemon thread: the process can exit although the work has not ended.
 
     A waiter that is cancelled does not cancel the work. A `CancelledError` of the work becomes a
     `RuntimeError`: asyncio would cancel the waiter with it.

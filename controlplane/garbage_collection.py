@@ -1,10 +1,10 @@
 """Garbage collection settings of processes whose only work is a control plane or a replay.
 
 The state is long-lived and has no cycles; nearly all objects of a command die with its answer.
-Python's defaults scan the whole heap each time it grows by a quarter, and young objects after every
-700 allocations. These scans cost a busy service a fifth of its time, and cause its longest pauses
-(`benchmarks/commands.py`). They cost `replay state` a sixth of its time. An embedding program
-chooses its own settings.
+By default, Python 3.11 scans the whole heap each time it grows by a quarter. Young objects are
+scanned after every 700 allocations. These scans cost a busy service a fifth of its time, and cause
+its longest pauses (`benchmarks/commands.py`). They cost `replay state` a sixth of its time. An
+embedding program chooses its own settings.
 """
 
 import gc

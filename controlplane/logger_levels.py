@@ -40,8 +40,8 @@ NAME_LENGTH = 255
 """Maximum length of the name of a logger that a request creates, in characters."""
 
 LOGGERS_KEPT = 5_000
-"""Maximum entries in the hierarchy: once it has as many, requests create no more loggers. Loggers
-are never removed. Missing ancestors are entries, too. A worker has some hundred."""
+"""Maximum entries in the hierarchy: a request creates no logger that could exceed it. Loggers are
+never removed. Missing ancestors are entries, too. A worker has some hundred."""
 
 
 class UnknownLogger(LookupError):
@@ -106,7 +106,7 @@ class Loggers:
             )
         if len(self._hierarchy.loggerDict) + namespace.count(".") >= LOGGERS_KEPT:
             raise LoggerRefused(
-                f"There are {LOGGERS_KEPT} loggers, the maximum: set the level of one that exists."
+                f"The maximum is {LOGGERS_KEPT} loggers: set the level of one that exists."
             )
 
     def change(self, namespace: str, level: str, profile: Profile) -> list[str]:

@@ -282,7 +282,7 @@ class ControlPlane:
             Starlette(routes=[Mount("/connect", plane.app)])
 
         It answers while the plane is open, and has no authentication: see
-        `controlplane.rest.security`. HTTP is imported here, to keep planes without it fast.
+        `controlplane.rest.security`. HTTP is imported here, so a plane without HTTP starts fast.
         """
         from controlplane.rest.app import App  # noqa: PLC0415
 

@@ -175,7 +175,7 @@ def _new_file(path: Path) -> int:
 
 
 def _new_folder(path: Path) -> int:
-    path.mkdir(0o700)  # its final mode is set once it is complete
+    path.mkdir(0o700)  # not `folder_mode`: the folder is temporary, for this process only
     return _open_existing(path)
 
 

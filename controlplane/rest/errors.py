@@ -232,7 +232,7 @@ class UnsupportedMediaType(RestError):
 
 
 class MissingMediaType(UnsupportedMediaType):
-    """A body has no `Content-Type`; this is detected after a method has matched."""
+    """A body has no `Content-Type`, or a wildcard; detected after a method has matched."""
 
     content_type = JSON
 
@@ -349,7 +349,7 @@ class TargetTooLong(HeadTooLarge):
 
 
 class TooBusy(RestError):
-    """A limit is reached: of concurrent requests, large bodies, or waiting passwords."""
+    """A limit of requests, large bodies or passwords is reached, or a body's process failed."""
 
     status = UNAVAILABLE
 

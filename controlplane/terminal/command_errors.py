@@ -1,4 +1,4 @@
-"""Ends of a command, with exit codes: refusal, finding, defect, interruption, closed pipe.
+"""Ends of a command, with exit codes: refusal, failed output, defect, interruption, closed pipe.
 
 A refusal is one sentence on standard error; nothing was changed.
 """

@@ -37,7 +37,8 @@ ACCESS_HELP = {
     "token": "Bearer token for authentication. [CONTROLPLANE_TOKEN]",
     "ca_file": "Trust only the CA certificates in FILE (PEM). [CONTROLPLANE_CA_FILE]",
 }
-"""Help texts of the options about a cluster, by parameter; they may also precede the command."""
+"""Help texts of the options about a cluster, by parameter. These options may also precede the
+command."""
 
 
 class NamedOption(click.Option):

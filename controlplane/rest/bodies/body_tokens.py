@@ -1,8 +1,9 @@
 """Tokens of a body, with Jackson's words for broken JSON.
 
 Jackson reads UTF-8 by `UTF8StreamJsonParser`, and UTF-16 and UTF-32 by `ReaderBasedJsonParser`. The
-second parser words a few faults differently; this module does not. The limits of Jackson 2.15 hold
-for releases that bundle it. For partitions and offsets in a body they hold in every release.
+second parser words a few faults differently; this module does not. Jackson's limits, new in 2.15,
+hold for releases that bundle this version or a later one. In partitions and offsets, the limit of
+digits in a number holds in every release.
 """
 
 import re

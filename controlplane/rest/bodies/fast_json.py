@@ -22,7 +22,7 @@ class NotPlain(Exception):
 
 
 class LargeBody(bytes):
-    """A body that takes too long to be read token by token in the event loop."""
+    """A body that takes too long to be read token by token in the serving process."""
 
 
 class LargeBodyNotPlain(Exception):

@@ -32,7 +32,8 @@ class CommandInput(NamedTuple):
     signature: Signature | None = None
     """Signature that has not been verified yet."""
     existing: Container[str] = frozenset()
-    """Names of the connectors that exist; filled only for routes that need it."""
+    """Names of existing connectors. A route that needs them gets at least the name in the path, if
+    it exists; others may get none."""
 
     def flag(self, name: str) -> bool:
         """Read a query parameter as Java's `Boolean.valueOf`: everything but `true` is false."""

@@ -75,7 +75,7 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
 
 
 def paths(state: ClusterState) -> Iterator[str]:
-    """List the read endpoints of every connector that exist in the state's release."""
+    """List the read endpoints of every connector, without those that the release lacks."""
     return reachable(every_path(state), state.profile)
 
 

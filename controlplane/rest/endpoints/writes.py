@@ -94,7 +94,7 @@ class WriteRoute(NamedTuple):
     needs: str | None = None
     """The profile field that is true if a release has it; None: every release has it."""
     body: Literal["json", "bytes"] | None = None
-    """Body that it reads: `json` requires a JSON content type, `bytes` accepts any."""
+    """Body that it reads. `json` requires a JSON content type; for `bytes`, the release decides."""
 
     def command_for(self, request: command_requests.CommandInput, *names: str) -> AnyCommand:
         """Return the command of a request.

@@ -160,8 +160,8 @@ class Layer(ABC):
 # --- responses ------------------------------------------------------------------------------------
 
 RETRY_AFTER_S = 1
-"""Seconds for `Retry-After` in answers with 503. uvicorn's own 503 lacks the header; it is sent at
-`http.connections.max`."""
+"""Seconds for `Retry-After` in answers with 503. At `http.connections.max` uvicorn sends its own
+503, which lacks the header."""
 
 PIECE_BYTES = 1 << 18
 """Maximum bytes of a body that are sent at once."""

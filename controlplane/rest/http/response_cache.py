@@ -23,7 +23,7 @@ class Cacheability:
         self.is_valid: Callable[[], bool] = lambda: False
         """Returns True while the answer is valid, False if it must not be cached."""
         self.listeners: list[Callable[[str | None], None]] = []
-        """Listeners of cache hits; each gets the address of the peer."""
+        """Callbacks of cache hits; each gets the address of the peer."""
         self.answer = b""
         """Bytes of the answer, once it is cached."""
 
@@ -36,7 +36,7 @@ class ResponseCache:
         self._answers: dict[bytes, Cacheability] = {}
 
     def find(self, request: bytes, date: object, peer: str | None = None) -> bytes | None:
-        """Return the cached answer to these bytes, and call its listeners."""
+        """Return the cached answer to these bytes, and call its callbacks (`listeners`)."""
         cached = self._answers.get(request)
         # The server makes a new object for the headers of each second: identity is enough.
         if cached is None or date is not self._date or not cached.is_valid():

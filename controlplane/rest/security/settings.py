@@ -39,7 +39,7 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     metrics_open: bool = False
     """True if `/metrics` needs no authentication. The metrics name the connectors. Prometheus can
-    send both kinds of credentials."""
+    send a password or a token."""
 
     @property
     def is_configured(self) -> bool:
