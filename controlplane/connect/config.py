@@ -49,7 +49,7 @@ def key(  # noqa: PLR0913 - the parts of a definition, by name only
     if type not in get_args(Type):
         raise TypeError(
             f"key {name!r} has the type {type!r}, not one of {', '.join(get_args(Type))}. "
-            "A default is the third argument, or has its name: default=…"
+            "Pass a default as the third argument, or by name: default=…"
         )
     if importance not in get_args(Importance):
         raise TypeError(
@@ -76,7 +76,8 @@ def _check_words(definition: ConfigKey, words: str) -> None:
     """Check that words for valid values fit the type of the key.
 
     Raises:
-        ValueError: no value could be valid, a comma lacks its space, or a text has lower case.
+        ValueError: no value could be valid, a comma lacks its space, or a case-insensitive text has
+            lower case.
     """
     is_number, texts, fault = definition.type in _NUMBERS, _TEXTS.match(words), None
     only_type = _only_type(words)

@@ -102,8 +102,8 @@ def _in_module(name: str) -> Mapping[str, type[Any]]:
         raise
     except BaseException as failure:
         raise Unloadable(
-            f"plugin.path names {name}, which is neither a directory nor a module that can be "
-            f"imported: {_fault(failure)}{_directory_hint(name)}"
+            f"plugin.path names {name}, a module that cannot be imported: {_fault(failure)}"
+            f"{_directory_hint(name)}"
         ) from failure
     classes = {**_defined_in(module)}
     for point in declared_connectors():

@@ -28,7 +28,7 @@ def test_an_unknown_type_or_importance_is_refused(arguments: dict[str, Any], mes
 
 def test_a_default_in_the_place_of_the_type_is_explained() -> None:
     """The message says where the default belongs."""
-    with pytest.raises(TypeError, match=r"A default is the third argument, or has its name"):
+    with pytest.raises(TypeError, match=r"Pass a default as the third argument, or by name"):
         key("n", 0)  # type: ignore[arg-type] # the mistake of the test
 
 
