@@ -14,8 +14,11 @@ class ProvidedValue(NamedTuple):
 
     value: str
     ttl_ms: int | None = None
-    """Lifetime in milliseconds, after which the connectors that use the value are restarted.
-    None: it does not expire."""
+    """Lifetime in milliseconds; None: the value does not expire.
+
+    Once it has expired, the connectors that use it are restarted, unless they have
+    `config.action.reload=none`.
+    """
 
 
 class ConfigProvider(ABC):

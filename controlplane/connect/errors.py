@@ -10,4 +10,8 @@ class DataError(ConnectError):
 
 
 class RetriableError(ConnectError):
-    """A failure that may pass: the runtime tries the same call again (`RetriableException`)."""
+    """A failure that may pass (`RetriableException`).
+
+    The runtime calls `SourceTask.poll` and `put` again. With `errors.retry.timeout`, it also calls
+    converters and transformations again. A `Source.read` that raises it makes its task FAILED.
+    """

@@ -1,8 +1,8 @@
 """Connectors that ship with the worker.
 
-`shipped` returns their classes by the names that configs use. A class with a twin among Kafka's own
-connectors has the twin's name, settings and offsets. So the twin's configs work unchanged, except
-for files. A file source must name its file, and files must lie below `connectors.folders`.
+`shipped` returns their classes by the names that configs use. A twin of one of Kafka's own
+connectors has the original's name, settings and offsets. So the original's configs work unchanged,
+except for files. A file source must name its file, and files must lie below `connectors.folders`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -21,9 +21,9 @@ AnyConnectorClass = type[Source | Sink | SourceConnector | SinkConnector]
 
 
 class ConnectorClasses:
-    """Classes by the names that configs use: module and class, or the name of a Java twin.
+    """Classes by the names that configs use: module and class, or the name of a Java class.
 
-    A twin is a class of Kafka that a Python class replaces.
+    A twin is a Python class that replaces a Java class, under the name of that class.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ def _named(name: str, classes: Mapping[str, _AnyPlugin], kind: str) -> _AnyPlugi
 
 
 def class_name(connector: type) -> str:
-    """Return the name by which configs call a class: that of its twin in Java, if it has one."""
+    """Return the name by which configs call a class; a twin has the name of its Java class."""
     java_name: str | None = getattr(connector, "java_name", None)
     if java_name is not None:
         return java_name

@@ -183,7 +183,7 @@ class Struct:
 
     Fields whose names are no Python names come in a mapping: `Struct(ORDER, {"order-id": 7})`.
     A field that has not been set is None, or its default. `validate` checks the required fields;
-    converters do so as well.
+    `JsonConverter` does so as well.
 
     Raises:
         DataError: the schema has no such field, or the field cannot have such a value.

@@ -9,7 +9,7 @@ from controlplane.worker.data_topics.clients import ProducerFailure
 
 
 class KafkaTaskConsumer:
-    """Consumer in a group of brokers."""
+    """Member of a consumer group on brokers."""
 
     def __init__(self, consumer: GroupConsumer) -> None:
         self._consumer = consumer

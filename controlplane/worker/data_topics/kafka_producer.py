@@ -120,7 +120,7 @@ async def appended(
 ) -> AsyncGenerator[tuple[int, Position | LogError], None]:
     """Append records, and retry while brokers are away; yield the index and outcome of each.
 
-    An outcome is the place of the record, or the refusal of the brokers.
+    An outcome is the position of the record, or the refusal of the brokers.
 
     Raises:
         LogError: the brokers refuse the producer. Some records without an outcome may have been

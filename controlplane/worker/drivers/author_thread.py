@@ -35,7 +35,7 @@ _STACK_MAX = 20
 
 
 class AuthorExit(ConnectError):
-    """The connector's code cancelled its call, or raised what the caller cannot handle.
+    """The connector's code cancelled its call, or raised an exception that callers cannot handle.
 
     Such an exception is no `Exception`, or a `concurrent.futures.CancelledError`.
     """
@@ -74,8 +74,9 @@ def end_if_forked(process: int) -> None:
 class _AuthorExecutor(ThreadPoolExecutor):
     """Threads of `asyncio.to_thread` in the connector's code.
 
-    They are daemon threads, as the `AuthorThread` that starts them. But at its exit, the
-    interpreter also waits for the registered threads of executors. So they are taken from there.
+    They are daemon threads, like the `AuthorThread` that starts them. But `concurrent.futures` has
+    a registry of all executors' threads, and the interpreter waits for these at its exit. So
+    `submit` removes its threads from the registry.
     """
 
     def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:

@@ -217,7 +217,10 @@ class GeneratorDriver:
         self._idle: Idle | None = None
         self._ended = False
         self._failed: asyncio.Future[Any] | None = None
-        """A call of `_pull` that has failed after items; the poll after them raises its failure."""
+        """A call of `_pull` that has gathered items and then failed.
+
+        One poll returns the items; the next one raises the failure.
+        """
         self._committed: asyncio.Future[Any] | None = None
         """Latest call of the author's `committed`; None before the first."""
         self._call_lock = asyncio.Lock()

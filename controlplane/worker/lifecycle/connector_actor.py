@@ -63,7 +63,7 @@ class ConnectorActor:
         commands about the connector."""
         self._tasks = RunningTasks(name, around, self._restart_awaited)
         self._start_failure: Exception | None = None
-        """Failure of the latest start whose class could not be used; None: there was none."""
+        """Failure of the latest start, if the connector's class could not be used; else None."""
         self._publishing: asyncio.Task[None] | None = None
         self._is_republication_due = False
         """True: the connector has asked for new task configs during a publication."""

@@ -1,6 +1,6 @@
 """Offsets of the tasks of one source connector: what is committed, and the records to write.
 
-A key that the log has is written with the same bytes, as `core.decide.source_offsets` does.
+If the log has a key for a source partition, new records repeat its bytes (`LoggedKeys`).
 """
 
 import asyncio

@@ -79,7 +79,7 @@ class FailedRecord(NamedTuple):
     stage: Stage
     class_name: str
     reason: str
-    """Description of the exception for the log; empty if failures are not logged."""
+    """Description of the exception for the log line; empty if failures are not logged."""
     texts: ErrorTexts | None
     """Texts for the headers of the dead letter; None: it gets none."""
     entry: Entry | None

@@ -50,7 +50,10 @@ class StandaloneCommands:
         self._worker = worker
         self._plane = worker.plane
         self._effects: dict[str, asyncio.Task[_CommandEffect]] = {}
-        """Effects of keyed commands: a repeated key gets the first one, after any later change."""
+        """Effects of commands by idempotency key.
+
+        A repeated key gets the first effect, even if the connector has changed since.
+        """
 
     @property
     def failure(self) -> LogError | None:

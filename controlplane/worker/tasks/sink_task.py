@@ -243,7 +243,7 @@ class SinkTaskRun:
         """Wait before the batch is put again; the group may rebalance meanwhile, as in Kafka.
 
         All partitions are paused. Only a partition that a rebalance adds may return records.
-        Without a pause, the consumer is still polled once: else its group could not rebalance.
+        Even if the wait is 0 s, the consumer is polled once: else its group could not rebalance.
         """
         retry_s = self._loaded.driver.context.take_retry_s()
         loop = asyncio.get_running_loop()
