@@ -36,7 +36,7 @@ KEYS = 200_000
 
 
 class FoldFigure(NamedTuple):
-    """Throughput of this fold and of its peer, with ratio and goal."""
+    """Row of the table: values of this fold and of its peer, with ratio and goal."""
 
     what: str
     ours: str
@@ -129,7 +129,7 @@ async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> tu
 
 
 def figures(records: int, rounds: int) -> list[FoldFigure]:
-    """Throughput figures of every generated log, beside the peer's."""
+    """Throughput on every generated log, and memory per key, beside the peer's."""
     lines = []
     for kind, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
         batches = list(make(records, KEYS))

@@ -167,7 +167,7 @@ KeyAndValue = tuple[bytes, bytes | None]
 
 
 def _configs(many: int) -> Iterator[KeyAndValue]:
-    """Events of connectors, at least as many as requested."""
+    """Config records of connectors, at least as many as requested."""
     chance = random.Random(SEED)
     pair_count = 0
     while pair_count < many + 2 * TASKS:

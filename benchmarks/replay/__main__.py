@@ -8,8 +8,8 @@
 reused where the folder has them. Each contestant is a process of its own
 (`archive_engines.py`) and is warmed up: its first answers do not count. Contestants take
 turns; the median counts. Slow contestants take part in three rounds, up to 30 million records.
-All digests for the end and for the middle must be equal. Memory is the peak of a contestant with
-its JVM and its workers.
+For each query, the digests of all contestants must be equal. Memory is the peak of a contestant
+with its JVM and its workers.
 """
 
 import json

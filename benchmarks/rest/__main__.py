@@ -34,7 +34,7 @@ RELEASE = "3.9.1"
 CONNECTORS = 100
 CONNECTIONS = 16
 WARMING_S = 5
-"""Warm-up of the JVM, in seconds."""
+"""Longest warm-up of each server in seconds: over one connection, then over many."""
 
 READS_GOAL = 2
 """Required ratio of reads per second to a worker's."""

@@ -68,10 +68,11 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
 
 
 class EntrySorter:
-    """Sorts the entries of a log into the one order; no single call sorts the whole log.
+    """Sorts the entries of a log into the one order.
 
-    Partitions come in any order, the entries of each by offset. Rank every entry, even one that is
-    not kept: its timestamp affects later ranks.
+    The work is spread over many calls, and none of them takes long. Partitions come in any order,
+    the entries of each by offset. Rank every entry, even one that is not kept: its timestamp
+    affects later ranks.
     """
 
     def __init__(self) -> None:

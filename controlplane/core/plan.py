@@ -105,8 +105,8 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One atomic batch of records, or one outside action.
 
     `undo` takes the step back if it fails half-way, or if a later step fails. None: no undo is
-    necessary. A repeated command completes the step, or the step has no effect before the plan's
-    commit point.
+    necessary. Either a repeated command completes the step, or the step has no effect before the
+    plan's commit point.
     """
 
     name: str

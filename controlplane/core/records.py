@@ -53,28 +53,28 @@ class State(Enum):
     STOPPED = "STOPPED"
 
 
-class Fact(msgspec.Struct, frozen=True, gc=False):
+class TopicRecord(msgspec.Struct, frozen=True, gc=False):
     """Base of all records."""
 
 
 # --- config topic ---------------------------------------------------------------------------
 
 
-class ConnectorConfig(Fact, frozen=True):
+class ConnectorConfig(TopicRecord, frozen=True):
     """`connector-<name>`: the user's config; None removes the connector."""
 
     connector: str
     properties: Properties | None
 
 
-class TargetState(Fact, frozen=True):
+class TargetState(TopicRecord, frozen=True):
     """`target-state-<name>`: None removes it; a connector with a config then counts as STARTED."""
 
     connector: str
     state: Target | None
 
 
-class TaskConfig(Fact, frozen=True):
+class TaskConfig(TopicRecord, frozen=True):
     """`task-<name>-<n>`: config of task n, deferred until the next commit."""
 
     connector: str
@@ -82,21 +82,21 @@ class TaskConfig(Fact, frozen=True):
     properties: Properties
 
 
-class TaskCommit(Fact, frozen=True):
+class TaskCommit(TopicRecord, frozen=True):
     """`commit-<name>`: the tasks 0..n-1 are complete. `tasks` is an int32 and may be negative."""
 
     connector: str
     tasks: int
 
 
-class TaskCount(Fact, frozen=True):
+class TaskCount(TopicRecord, frozen=True):
     """`tasks-fencing-<name>`: number of transactional producers to fence next time (KIP-618)."""
 
     connector: str
     tasks: int
 
 
-class SessionKey(Fact, frozen=True):
+class SessionKey(TopicRecord, frozen=True):
     """`session-key`: key that signs requests among workers (KIP-507). Time in ms since 1970."""
 
     key: bytes
@@ -104,7 +104,7 @@ class SessionKey(Fact, frozen=True):
     created_at_ms: int
 
 
-class RestartRequest(Fact, frozen=True):
+class RestartRequest(TopicRecord, frozen=True):
     """`restart-connector-<name>`: event upon which workers restart instances (KIP-745)."""
 
     connector: str
@@ -117,7 +117,7 @@ class RestartRequest(Fact, frozen=True):
         return 2 * (not self.only_failed) + self.include_tasks
 
 
-class LoggerLevel(Fact, frozen=True):
+class LoggerLevel(TopicRecord, frozen=True):
     """`logger-cluster-<namespace>`: event upon which every worker sets the level (KIP-976)."""
 
     namespace: str
@@ -127,7 +127,7 @@ class LoggerLevel(Fact, frozen=True):
 # --- status topic ---------------------------------------------------------------------------
 
 
-class Status(Fact, frozen=True):
+class Status(TopicRecord, frozen=True):
     """Report of a worker on a connector or task. `generation` is that of the worker's group."""
 
     state: State
@@ -138,14 +138,14 @@ class Status(Fact, frozen=True):
     """Version of the plugin (KIP-891); None: not reported."""
 
 
-class ConnectorStatus(Fact, frozen=True):
+class ConnectorStatus(TopicRecord, frozen=True):
     """`status-connector-<name>`: None removes it, and the statuses of all tasks with it."""
 
     connector: str
     status: Status | None
 
 
-class TaskStatus(Fact, frozen=True):
+class TaskStatus(TopicRecord, frozen=True):
     """`status-task-<name>-<n>`: None removes it."""
 
     connector: str
@@ -153,7 +153,7 @@ class TaskStatus(Fact, frozen=True):
     status: Status | None
 
 
-class Activity(Fact, frozen=True):
+class Activity(TopicRecord, frozen=True):
     """Value of an active topic: the task that used it first, and when (ms since 1970)."""
 
     topic: str
@@ -162,7 +162,7 @@ class Activity(Fact, frozen=True):
     discovered_at_ms: int
 
 
-class ActiveTopic(Fact, frozen=True):
+class ActiveTopic(TopicRecord, frozen=True):
     """`status-topic-<topic>:connector-<name>` (KIP-558): None removes it.
 
     State is stored under the key's names. `activity` holds the value's names, which may differ.
@@ -176,7 +176,7 @@ class ActiveTopic(Fact, frozen=True):
 # --- offsets topics -------------------------------------------------------------------------
 
 
-class SourcePartition(Fact, frozen=True):
+class SourcePartition(TopicRecord, frozen=True):
     """Decoded key of an offset: `["<connector>",{...}]`."""
 
     connector: str
@@ -186,7 +186,7 @@ class SourcePartition(Fact, frozen=True):
 # --- command topic --------------------------------------------------------------------------
 
 
-class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
+class CommandAccepted(TopicRecord, frozen=True, tag="accepted", tag_field="type"):
     """Acceptance of a command, written before its first step or in one batch with it.
 
     `plan`: the decided `Plan` as JSON data; None: one atomic batch, which cannot be half done.
@@ -200,7 +200,7 @@ class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
     version: int = 1
 
 
-class CommandFinished(Fact, frozen=True, tag="finished", tag_field="type"):
+class CommandFinished(TopicRecord, frozen=True, tag="finished", tag_field="type"):
     """End of a command, written after its last step or in one batch with it."""
 
     command_id: str
@@ -209,7 +209,7 @@ class CommandFinished(Fact, frozen=True, tag="finished", tag_field="type"):
     version: int = 1
 
 
-class CommandRefused(Fact, frozen=True, tag="refused", tag_field="type"):
+class CommandRefused(TopicRecord, frozen=True, tag="refused", tag_field="type"):
     """Refusal of a command, which wrote nothing."""
 
     command_id: str
@@ -249,7 +249,7 @@ ConfigRecord = (
 StatusRecord = ConnectorStatus | TaskStatus | ActiveTopic
 
 
-class Invalid(Fact, frozen=True):
+class Invalid(TopicRecord, frozen=True):
     """Bytes that are no record, and their effect on a worker.
 
     - `thrown`: Java exception that the store throws; None: the record is logged and ignored.

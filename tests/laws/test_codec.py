@@ -23,7 +23,6 @@ from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
     ConnectorStatus,
-    Fact,
     Invalid,
     LoggerLevel,
     RestartRequest,
@@ -38,6 +37,7 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
     TaskStatus,
+    TopicRecord,
 )
 from controlplane.core.releases.profiles import Profile
 from tests.laws.entries import profiles
@@ -148,9 +148,9 @@ values = any_bytes | st.builds(bytes.__add__, json_like, st.binary(max_size=40))
 @given(keys, values, profiles)
 def test_decoding_is_total(key: bytes | None, value: bytes | None, profile: Profile) -> None:
     """Decoding any bytes gives a record or Invalid, in every profile; never an exception."""
-    assert isinstance(decode_config(key, value, profile), Fact)
-    assert isinstance(decode_status(key, value, profile), Fact)
-    assert isinstance(decode_partition(key, profile), Fact)
-    assert isinstance(decode_command(key, value), Fact | None)
+    assert isinstance(decode_config(key, value, profile), TopicRecord)
+    assert isinstance(decode_status(key, value, profile), TopicRecord)
+    assert isinstance(decode_partition(key, profile), TopicRecord)
+    assert isinstance(decode_command(key, value), TopicRecord | None)
     offset = decode_offset(value, profile)
     assert offset is None or isinstance(offset, dict | Invalid)

@@ -332,7 +332,10 @@ class Repetition(PatternNode):
 
 
 class CharacterRepetition(Repetition):
-    """A repeated character. Each repetition ends one position later, so no loop is necessary."""
+    """A repeated character.
+
+    Each repetition ends one position later, so optional repetitions without limit need no loop.
+    """
 
     def __init__(self, node: Character, least: int, most: int | None, *, is_lazy: bool) -> None:
         super().__init__(node, least, most, is_lazy=is_lazy)

@@ -28,7 +28,7 @@ class UnsupportedPattern(ValueError):
 
 
 _DEPTH_MAX: Final = 50
-"""Limit of nested groups and classes: a deeper pattern would exceed Python's stack."""
+"""Limit of nesting, the pattern itself included: a deeper one would exceed Python's stack."""
 
 LENGTH_MAX: Final = 20_000
 """Limit of the characters of a pattern: enough for the names of 1,000 topics."""
@@ -178,7 +178,7 @@ class PatternParser:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise self._symbols.refused(f"more than {_DEPTH_MAX} nested groups and classes")
+            raise self._symbols.refused(f"{_DEPTH_MAX} or more nested groups and classes")
 
     def _count(self, size: int) -> None:
         """Count nodes or ranges."""
@@ -436,7 +436,8 @@ class PatternParser:
     def _operand(self, *, is_first: bool) -> CharacterSet:
         """Take the elements up to `]` or `&&`.
 
-        Java reads `[a&&[b]c&&d]` as `[a&&[b[c&&d]]]`: elements after a class are refused here.
+        Java reads `[a&&[b]c&&d]` as `[a&&[b[c&&d]]]`. So characters after a class are refused here,
+        on the right of `&&`.
         """
         symbols, elements = self._symbols, list[CharacterSet]()
         has_class = False

@@ -8,8 +8,8 @@ patterns with parts that this module does not support:
 - classes such as `\p{Lower}` and `\p{Lu}` under the flag i
 - the flags c, d, u, x and U
 - quantifiers in a look-behind, and repeated anchors
-- elements after a class in an operand of `&&`: `[a&&[b]c]`
-- more than 20,000 characters, more than 50 nested groups, or too many ranges in classes
+- characters after a nested class on the right of `&&`: `[a&&[b]c]`
+- more than 20,000 characters, more than 49 nested groups, or too many ranges in classes
 
 Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
 repeated group. They are found here: `(\A|aa){2}` matches `aa`.

@@ -20,7 +20,7 @@ from controlplane.core.plugins.catalogue import (
     parse_definitions,
     parse_plugins,
 )
-from controlplane.core.plugins.classpath import CONNECTORS, ClassPath, kind_of
+from controlplane.core.plugins.classpath import CONNECTORS, ClassPath, type_group
 from controlplane.core.plugins.descriptions import (
     Descriptions,
     parse_descriptions,
@@ -68,8 +68,8 @@ class Plugins:
         running_here: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue. If it lists a kind, a worker lacks Kafka's own plugins of that
-        kind, unless they are listed or bundled."""
+        """Plugins of a catalogue. If it lists a plugin, a worker lacks Kafka's own plugins of the
+        same `type_group`, unless they are listed or bundled."""
         self.own = own or KafkaPlugins()
         """Kafka's own plugins and definitions."""
         self.added = tuple(more)
@@ -97,13 +97,13 @@ class Plugins:
     def _kafka_plugins(self) -> tuple[Plugin, ...]:
         """Kafka's own plugins that a worker has besides those of the catalogue.
 
-        These are all bundled plugins, and all plugins of each kind of which the catalogue has none.
+        These are all bundled plugins, and all of each `type_group` that the catalogue lacks.
         """
         names = {plugin.class_name for plugin in self.listed}
-        kinds = {kind_of(plugin.type) for plugin in self.listed}
+        groups = {type_group(plugin.type) for plugin in self.listed}
         unlisted = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
         return tuple(
-            plugin for plugin in unlisted if plugin.bundled or kind_of(plugin.type) not in kinds
+            plugin for plugin in unlisted if plugin.bundled or type_group(plugin.type) not in groups
         )
 
     def trusting_unknown(self) -> "Plugins":

@@ -60,7 +60,7 @@ _OTHER_TYPES = (
     "connector_client_config_override_policy",
     UNKNOWN_TYPE,
 )
-"""Further types of Kafka's `PluginType`, and `connector` for a source or sink."""
+"""Further types of Kafka's `PluginType`; a `connector` is neither source nor sink."""
 
 _OptionalText = str | msgspec.UnsetType | None
 

@@ -156,6 +156,6 @@ class ClassPath:
         return {name: keys_as_of(keys, self._profile) for name, keys in rows}
 
 
-def kind_of(plugin_type: str) -> str:
-    """Kind of plugin of a type: sources and sinks are of one kind, `connector`."""
+def type_group(plugin_type: str) -> str:
+    """Group of a plugin's type: all types of connectors form one group, `connector`."""
     return "connector" if plugin_type in CONNECTORS else plugin_type

@@ -3,7 +3,7 @@
 A catalogue describes it in words:
 
     accepts                                  returns true: the connector will use these offsets
-    declines                                 returns false (the default of `Connector`)
+    declines                                 returns false (the default in Kafka)
     raises ConnectException('TEXT')          they are refused with this text
     raises UnsupportedOperationException     no offsets can be altered from outside
     as FileStreamSourceConnector             (or one of MirrorMaker's) checks like that connector
@@ -38,7 +38,7 @@ class _HookRefusal(Exception):
 
 
 def declines(_config: JsonObject, _offsets: Offsets) -> HookOutcome:
-    """The default `alterOffsets` of `Connector`: no statement about the offsets."""
+    """Return false: no statement about the offsets (the default in Kafka)."""
     return HookSuccess(definite=False)
 
 

@@ -25,7 +25,10 @@ HugeExponent = Literal["infinity_or_zero", "infinity_only", "undecodable"]
 
 
 class UnknownRelease(ValueError):
-    """The name is no known Kafka release. The message lists the known ones."""
+    """The name is no known Kafka release, or the release lacks exactly-once support.
+
+    The message tells which releases can be named.
+    """
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

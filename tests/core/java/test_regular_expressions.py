@@ -85,7 +85,7 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
         ("[z-a]", "an invalid range, before the character at index 4"),
         ("[a&&]", "an empty operand in a class at index 4"),
         ("[a&&[b]c]", "characters after a class in an operand of '&&' at index 7"),
-        ("(" * 51 + ")" * 51, "more than 50 nested groups and classes at index 50"),
+        ("(" * 51 + ")" * 51, "50 or more nested groups and classes at index 50"),
         ("a" * 20_001, "more than 20000 characters"),
         (r"\pL" * 200, "too many characters and ranges of classes at index 465"),
         ("[" + r"\PL" * 200 + "]", "too many characters and ranges of classes at index 466"),
