@@ -76,8 +76,8 @@ WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
     ("restart_requests", "a restart with includeTasks or onlyFailed is treated as a plain one"),
 )
-"""Requests that only the newer release knows, and their fate while an older worker leads or
-receives them."""
+"""Requests that only the newer release knows, and their fate while an older worker receives
+them, or handles them as the leader."""
 
 
 def remarks(roll: ReleaseChange) -> Iterator[str]:
@@ -86,7 +86,10 @@ def remarks(roll: ReleaseChange) -> Iterator[str]:
     if roll.mixed:
         for field, effect in (*ENDPOINTS, *WHILE_MIXED):
             if roll.gains(field):
-                yield f"while a worker of {older} leads or receives the request, {effect}"
+                yield (
+                    f"while a worker of {older} receives the request, or handles it as the leader, "
+                    f"{effect}"
+                )
         for field, effect in ENDPOINTS:
             if roll.loses(field):
                 yield f"while a worker of {newer} receives the request, {effect}"
@@ -99,5 +102,6 @@ def interim_remark(roll: ReleaseChange) -> str:
     """Reported states of running instances while their worker is replaced."""
     return (
         f"a stopping worker of {roll.start.release} reports its connectors and tasks UNASSIGNED, "
-        "except FAILED ones. They stay so until the next worker reports RUNNING, PAUSED or STOPPED"
+        "except FAILED ones. They stay UNASSIGNED until the next worker reports RUNNING, PAUSED or "
+        "STOPPED"
     )

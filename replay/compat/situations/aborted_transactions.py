@@ -66,7 +66,8 @@ def _as_committed(
 ) -> Iterator[PreparationStep]:
     """Steps that restore the committed state: a target state by command, other records by copies.
 
-    Applying a config would not help: the worker compares it with its own state and writes nothing.
+    `controlplane apply` would not help: without a difference from the worker's state, it sends no
+    request.
     """
     committed, name = evidence.committed.config, changes[0].connector
     if {change.aspect for change in changes} == {

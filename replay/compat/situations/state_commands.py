@@ -69,9 +69,10 @@ def _record_again(evidence: LogEvidence, name: str) -> str:
 def kept_quiet(
     evidence: LogEvidence, name: str, why: str, *meanwhile: PreparationStep
 ) -> tuple[PreparationStep, ...]:
-    """Steps around a quiet period of a connector; it continues once all workers are replaced.
+    """Steps around a quiet period of a connector.
 
-    A paused or stopped connector is quiet already and stays so.
+    Once all workers are replaced, a connector that should run (`meant`) is resumed. A paused or
+    stopped connector is quiet already and stays so.
     """
     start = evidence.roll.start
     if evidence.read_by(start).config.targets.get(name, Target.STARTED) is not Target.STARTED:

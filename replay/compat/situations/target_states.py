@@ -104,7 +104,7 @@ def naive_stop(evidence: LogEvidence) -> Iterator[DetectedSituation]:
 
 
 def forgotten_target(evidence: LogEvidence) -> Iterator[DetectedSituation]:
-    """5: the target state of a living connector was removed; it is STARTED at its next start."""
+    """5: the target state of a living connector was removed; a starting worker runs it."""
     for name in evidence.connectors:
         record, was = evidence.target(name), forgotten(evidence, name)
         if record is None or was is None:

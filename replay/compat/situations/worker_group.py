@@ -60,7 +60,7 @@ PLAIN = "-plain"
 
 
 def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
-    """Steps that copy all topics without envelopes: target states, tasks and offsets included.
+    """Steps that copy all topics, with target states, tasks and offsets, and remove the envelopes.
 
     Two simpler ways fail. If connectors were created again, all of them would run, and sources
     would start over. If the records were written to the same topic, the old ones would stay. A

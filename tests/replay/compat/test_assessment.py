@@ -78,13 +78,19 @@ def test_unassigned_comes_before_running() -> None:
             "3.4",
             "3.9",
             RolloutMode.ROLLING,
-            "while a worker of 3.4.1 leads or receives the request, GET /connectors/{c}/o",
+            (
+                "while a worker of 3.4.1 receives the request, or handles it as the leader, "
+                "GET /connectors/{c}/o"
+            ),
         ),
         (
             "3.9",
             "3.4",
             RolloutMode.ROLLING,
-            "while a worker of 3.4.1 leads or receives the request, GET /connectors/{c}/o",
+            (
+                "while a worker of 3.4.1 receives the request, or handles it as the leader, "
+                "GET /connectors/{c}/o"
+            ),
         ),
         (
             "3.9",
@@ -120,13 +126,19 @@ def test_unassigned_comes_before_running() -> None:
             "3.8",
             "3.9",
             RolloutMode.ROLLING,
-            "while a worker of 3.8.1 leads or receives the request, GET /health is an",
+            (
+                "while a worker of 3.8.1 receives the request, or handles it as the leader, "
+                "GET /health is an"
+            ),
         ),
         (
             "2.3",
             "2.4",
             RolloutMode.ROLLING,
-            "while a worker of 2.3.1 leads or receives the request, GET and PUT /admin",
+            (
+                "while a worker of 2.3.1 receives the request, or handles it as the leader, "
+                "GET and PUT /admin"
+            ),
         ),
     ],
 )
