@@ -73,7 +73,7 @@ class Bursts(Generic[K]):
 
 
 class Episodes(Generic[K]):
-    """Episodes by key: events with short pauses between them make one finding."""
+    """Episodes by key: events with little time between them make one finding."""
 
     def __init__(self, pause_ms: int) -> None:
         self._pause_ms = pause_ms

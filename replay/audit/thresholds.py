@@ -51,21 +51,21 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             1,
-            "Shorter pauses of a source are not reported: most alerts are set to an hour without "
-            "data.",
+            "Shorter idle periods of a source are not reported: most alerts are set to an hour "
+            "without data.",
         ),
     ] = 3_600_000
     stall_gaps: Annotated[
         int,
         _least(
             1,
-            "A pause counts if it is this many times the longest earlier one. A source that is "
-            "read once a day has pauses of a day.",
+            "An idle period counts if it is this many times the longest earlier one. A source that "
+            "is read once a day has idle periods of a day.",
         ),
     ] = 10
     stall_records: Annotated[
         int,
-        _least(2, "Number of moves of a source after which its usual pauses are known."),
+        _least(2, "Number of moves of a source after which its usual idle periods are known."),
     ] = 5
     flap_failures: Annotated[
         int,

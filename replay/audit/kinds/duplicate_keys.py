@@ -76,7 +76,8 @@ class DuplicateKeys:
 def _disagree(parts: _EntryByPartition) -> bool:
     """True if the order between partitions decides the value.
 
-    A tombstone is a value here: a worker that reads it last has no value. A log with both is safe
-    once the log cleaner has removed the tombstone; an archive does not show this.
+    A tombstone is a value here: a worker that reads it last has no value. A log with a
+    value and a tombstone is safe once the log cleaner has removed the tombstone. An archive does
+    not show this.
     """
     return len({entry.value for entry in parts.values()}) > 1

@@ -1,9 +1,9 @@
 """Stalled sources: running, but without progress, unlike before.
 
-A source without new data makes no progress either. A pause therefore counts only if it is long, and
-many times the longest earlier pause in the same life. A life begins when a config or target state
-is written, when a task fails, or where records are missing. A pause begins with the last offset. If
-no task was RUNNING since, it begins when a task is RUNNING again.
+A source without new data makes no progress either. An idle period therefore counts only if it is
+long, and many times the longest earlier one in the same life. A life begins when a config or target
+state is written, when a task fails, or where records are missing. An idle period begins with the
+last offset. If all tasks then leave RUNNING, it begins when a task is RUNNING again.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ class _OffsetPace(msgspec.Struct):
 
     last: DecodedRecord
     since_ms: int
-    """Begin of the present pause: the last offset, or a task that was started after it."""
+    """Begin of the present idle period: the last offset, or a task that was started after it."""
     moves: int = 1
     longest_ms: int = 0
 
 
 class SourceStalls:
-    """Audit with a finding per disproportionate pause of a running source."""
+    """Audit with a finding per disproportionate idle period of a running source."""
 
     concerns = (ConnectorConfig, TargetState, TaskStatus, SourcePartition)
 
