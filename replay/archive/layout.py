@@ -89,7 +89,7 @@ def is_manifest(name: str) -> bool:
 
 
 def is_transient(name: str) -> bool:
-    """True for names that only one process uses: files of a merge, drafts, claims."""
+    """True for names that only one process writes: files of a merge, drafts, claims."""
     folder_name, _, base_name = name.rpartition("/")
     is_claim = folder_name.endswith(f"/{CLAIMS}")
     return is_claim or is_draft(base_name) or _OF_MERGE.search(base_name) is not None

@@ -29,7 +29,7 @@ MERGE_FORMAT = 2
 `replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
-"""Format of merges of earlier versions once retention had removed records. Versions without
+"""Format that merges of earlier versions wrote once retention had removed records. Versions without
 retention would take the removed offsets for holes that the log cleaner has left. So they must
 refuse this format."""
 
@@ -219,9 +219,10 @@ class Manifest(msgspec.Struct, frozen=True):
     removed: tuple[RemovedRecords, ...] | UnsetType = UNSET
     """Records that retention has removed so far. Unset if none, and in manifests of appends."""
     reads_all: bool | UnsetType = UNSET
-    """False if this append left out a partition, or did not read it to its end.
+    """False if this append left out a partition, or did not read one to its end.
 
-    `reaches` then names each partition that was read. Earlier versions left this unset.
+    `reaches` then names each partition that was read. Unset in all other manifests, also in those
+    of earlier versions.
     """
 
     @property

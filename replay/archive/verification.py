@@ -41,13 +41,13 @@ class Verification(NamedTuple):
     replaced: int = 0
     """Number of files that a merge has replaced and not yet removed."""
     unproven: int = 0
-    """Number of merged segments whose manifests have no hash of their records."""
+    """Number of replaced segments whose manifests have no hash of their records."""
     earlier_heads: tuple[str, ...] = ()
     """Hashes of the manifests that merges have replaced."""
     retentions: tuple[RetentionRun, ...] = ()
     """Removals of records by age, the oldest first."""
     thinned: int = 0
-    """Number of merged segments from which retention has removed records."""
+    """Number of replaced segments from which retention has removed records."""
 
 
 def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Verification:

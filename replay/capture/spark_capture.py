@@ -1,7 +1,7 @@
 """Capture in Spark: one task per partition reads and archives records in parallel.
 
 Begin and end of topics, and the comparison with the archive, work as without Spark (`log_capture`).
-One manifest makes the segments of all tasks count, or none.
+One manifest names the segments of all tasks: all of them count, or none.
 """
 
 import json

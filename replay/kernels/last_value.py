@@ -44,8 +44,9 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
 def last_values_of_parts(parts: Sequence[Sequence[RowRun]]) -> list[pa.Table]:
     """Last row of each key of several partitions, all rows being visible.
 
-    The result is that of `last_values` for each partition. The parts must have at least one row.
-    All rows are reduced by one call: for a few thousand rows, calls take longer than the work.
+    The result is that of `last_values` for each partition. All parts together must have at least
+    one row. All rows are reduced by one call: for a few thousand rows, calls take longer than the
+    work.
     """
     rows = HeldRows(_concatenated([run.read(*LAST.names) for runs in parts for run in runs]))
     keys = NumberedKeys.of(rows.read("key").column("key"))
@@ -74,7 +75,7 @@ def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:
     """Last row of each key; its `timestamp` is the running maximum within the partition.
 
-    The one order of all partitions begins with this maximum (`core.order`).
+    The one order of all partitions sorts by this maximum first (`core.order`).
     """
     last = last_values(runs, aborted=aborted)
     offsets = np.concatenate([rows.read("offset").column("offset").to_numpy() for rows in runs])

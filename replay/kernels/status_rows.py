@@ -41,7 +41,7 @@ def counting_rows(
     undecided = undecided_keys(last, profiles) if removed else _with_values(last)
     later = pa.array([], pa.binary())
     tables: list[pa.Table] = []
-    # The last run comes first: `later` collects the keys with a counting row in a later run.
+    # The last run comes first: `later` collects the keys with a value in a later run.
     for rows, times in zip(reversed(runs), reversed(list(running_times(runs))), strict=True):
         keys, places = _counting(rows, later, undecided, aborted=aborted, removed=removed)
         later = pa.concat_arrays([later, keys])

@@ -8,7 +8,7 @@ The order of writes makes a merge atomic:
    gets it. If an append was faster, the merge takes the next name, because an append changes no
    merged record. If another merge was faster, this merge removes its files and ends.
 3. Then the caller removes the originals (`unnamed_files.remove_replaced`). If the process is killed
-   before that, the next compaction removes them.
+   before that, the next `replay compact-archive` removes them.
 
 Records, their order and gaps stay as they are. A look is a read up to the end of the log
 (`readings`). The ends of some looks decide which states are certain. These ends stay, too. So no

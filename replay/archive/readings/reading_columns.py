@@ -1,7 +1,7 @@
 """Readings of a partition in columns, and the looks that they make.
 
-A *reading* is what one append has read of a partition. A *look* is a reading up to the end that the
-log has then. It is several readings if the capture committed in between.
+A *reading* is what one append has read of a partition. A *look* reads up to the end that the log
+has then. A look consists of several readings if the capture committed in between.
 
 The cleaner removes old tombstones, and records with a later record of the same key. During a look,
 that later record may lie after the records read so far. At the end of the look it is archived. So

@@ -33,7 +33,7 @@ CLAIM_S = 600
 """Validity of a claim in seconds, by the clock of the store."""
 
 ANY_REGION = "us-east-1"
-"""Region for stores that have a single region under any name."""
+"""Region for stores other than AWS: they accept any region name."""
 
 HESITATION_S = 60
 """Greatest number of seconds from a claim to the write, far less than `CLAIM_S`. If more have
