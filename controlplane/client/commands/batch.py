@@ -18,7 +18,7 @@ from controlplane.terminal.progress_bar import working
 from controlplane.terminal.tables import table
 
 FAILED, INTERRUPTED, NOT_BEGUN = "failed", "interrupted", "not begun"
-"""Results of connectors for which a command was not done."""
+"""Results of connectors whose command failed, was cut off, or was never sent."""
 
 
 class ConnectorResult(NamedTuple):
@@ -211,7 +211,7 @@ def _print_summary(results: Sequence[ConnectorResult]) -> None:
 
 
 def dry_run_option(
-    command: Decorated, *, with_kafka: str = "Kafka's workers refuse it."
+    command: Decorated, *, with_kafka: str = "Kafka's workers do not support it."
 ) -> Decorated:
     """Add `--dry-run`; the command gets `dry_run`.
 

@@ -4,9 +4,9 @@
 
 A bundle is a JSON file. In our control plane, the import creates a connector with its offsets in
 one command (KIP-995). In Kafka's workers, it creates the connector stopped, sets its offsets, and
-only then starts it. If the bundle has an empty list of offsets, our control plane takes the same
-three steps (`_imported`). Each step may be repeated, so a second import completes an interrupted
-one.
+only then starts it. For a bundle with an empty list of offsets, the import takes the same three
+steps in our control plane, too (`_imported`). Each step may be repeated, so a second import
+completes an interrupted one.
 """
 
 import json
@@ -253,7 +253,7 @@ def _checked(file: str, bundled: BundledConnector) -> BundledConnector:
     """A connector whose target state exists, and whose offsets are complete entries.
 
     Raises:
-        InputRefused: the target state or the offsets are no such values.
+        InputRefused: the target state is unknown, or an offset is no complete entry.
     """
     where = f"{bundled.name} in {file}"
     if bundled.target_state not in GOALS:
@@ -264,7 +264,7 @@ def _checked(file: str, bundled: BundledConnector) -> BundledConnector:
     try:
         offsets = None if bundled.offsets is None else offsets_in(bundled.offsets)
     except ValueError as error:
-        raise InputRefused(f"{where} has no offsets: {error}") from None
+        raise InputRefused(f"the offsets of {where} cannot be read: {error}") from None
     return msgspec.structs.replace(bundled, offsets=offsets)
 
 

@@ -112,9 +112,10 @@ async def plugins(api: Api, kinds: tuple[str, ...], output: str, *, every: bool)
 
 @read_command("loggers", output_option)
 async def loggers(api: Api, output: str) -> None:
-    """List the loggers that have a level of their own, on the worker that answers.
+    """List the loggers of the worker that answers, with their levels.
 
-    A LOG given as the cluster has no loggers: give the URL of a service or worker.
+    Releases before 4.0 list only loggers that have a level of their own. A LOG given as the cluster
+    has no loggers: give the URL of a service or worker.
     """
     api.need_loggers()
     levels = await api.get("/admin/loggers")

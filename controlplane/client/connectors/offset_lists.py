@@ -46,7 +46,7 @@ async def present_offsets(api: Api, name: str) -> list[OffsetEntry]:
 def _checked(listed: Any) -> list[OffsetEntry]:
     if not isinstance(listed, list):
         raise ValueError(  # noqa: TRY004 - a value of the user, not of the program
-            'it is no list of offsets: {"offsets": [{"partition": …, "offset": …}]}'
+            'it is no list of offsets: write {"offsets": [{"partition": …, "offset": …}]}'
         )
     for entry in listed:
         if not isinstance(entry, Mapping) or not entry.keys() <= {"partition", "offset"}:

@@ -216,7 +216,8 @@ async def _polls(
             if asyncio.get_running_loop().time() > deadline:
                 raise WaitTimedOut(
                     f"the change of {name} was accepted, but has no effect after {within_s:g} s "
-                    f"({_words(state)}). Check that a worker runs, or give a longer --timeout"
+                    f"({_words(state)}). Check that a worker runs, or give a longer --timeout if "
+                    "the command has it"
                 )
             await asyncio.sleep(POLL_S)
 

@@ -166,7 +166,8 @@ class Api:
         if self.is_log and not is_cluster(self.name) and not await _has_groups(self.name):
             raise Unsupported(
                 f"{self.name} is a log, and the offsets of sinks lie in consumer groups, which it "
-                "does not have: serve it with its plugin.path, and give that URL"
+                "does not have: serve the log with connectors (plugin.path), and give the URL of "
+                "that service"
             )
 
     async def get(self, path: str, **query: str | list[str]) -> Any:

@@ -12,20 +12,20 @@ from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.text.safe_text import short
 
 DECLINED = 3
-"""Exit code: the cluster refuses. Nothing was changed; a retry fails as well."""
+"""Exit code: a request was refused, and changed nothing; a retry fails as well."""
 
 UNAVAILABLE = 4
 """Exit code: the cluster cannot be reached, or fails. The change may have been made."""
 
 LATE = 5
-"""Exit code: the change was accepted, but did not take effect within `--timeout`."""
+"""Exit code: an accepted change had no effect in time. `verify`: answers never stood still."""
 
 LINES, LINE_CHARACTERS = 50, 1_000
 """Maximum lines of a refusal, and characters of a line: a refusal may repeat a whole config."""
 
 
 class Declined(click.ClickException):
-    """The cluster refuses; the message is that of the cluster."""
+    """The cluster refuses, or the client knows that it would; the message has the reason."""
 
     exit_code = DECLINED
 
@@ -45,7 +45,7 @@ class NotServing(Unavailable):
 
 
 class WaitTimedOut(click.ClickException):
-    """The change was accepted, but `--wait` has reached its time-out."""
+    """A wait for the effect of an accepted change has timed out, with or without `--wait`."""
 
     exit_code = LATE
 

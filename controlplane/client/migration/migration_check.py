@@ -43,7 +43,7 @@ async def check_migration(
     """
     check_release(source, "stops", "stop a connector and read its offsets")
     check_release(target, "creates_in_state", "create a stopped connector")
-    check_release(target, "alters_offsets", "set its offsets")
+    check_release(target, "alters_offsets", "set the offsets of a connector")
     connector = await summary(source, name)
     if connector is None:
         raise Declined(f"{source.name} has no connector {name}: `controlplane get` lists all")
