@@ -88,7 +88,7 @@ COMMANDS = LOGS | CLUSTERS
 
 
 BEFORE = {"where": "--cluster", "user": "--user", "token": "--token", "ca_file": "--ca-file"}
-"""Options of every command about a cluster; they may also stand before the command."""
+"""Options of most commands about a cluster; they may also stand before the command."""
 
 
 def _takes(command: click.Command, flag: str) -> bool:
@@ -114,7 +114,8 @@ class CommandGroup(ProgramGroup):
         for flag in before:
             if command is not None and not ctx.resilient_parsing and not _takes(command, flag):
                 ctx.fail(
-                    f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it."
+                    f"{name!r} takes no {flag}: leave it out. Most commands about a cluster take "
+                    "it."
                 )
         return name, command, [*before.values(), *rest]
 

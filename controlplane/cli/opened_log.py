@@ -181,4 +181,4 @@ def _print_problems(where: str, problems: Sequence[str]) -> None:
         note(f"{where}: {problem}")
     unlisted = len(problems) - PROBLEMS_SHOWN
     if unlisted > 0:
-        note(f"{where}: … and {unlisted} more; -o json has them all")
+        note(f"{where}: … and {unlisted} more; `controlplane inspect -o json` has them all")

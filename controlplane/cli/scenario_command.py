@@ -44,7 +44,7 @@ class ScenarioResult(NamedTuple):
 
 @click.group
 def scenario() -> None:
-    """Play scenarios: short stories about a log and its workers."""
+    """Play scenarios: files with the steps of workers on a log, and the expected output."""
 
 
 @scenario.command("run")

@@ -190,7 +190,9 @@ def test_a_task_count_that_no_worker_can_list_is_explained(tmp_path: Path) -> No
             assert call("inspect", log, *view, "a=b", *form).code == 0
         assert call("inspect", log, "--compare", "3.4,3.9", *form).code == 0
     shown = call("inspect", log, "--connector", "a=b").out
-    assert "a worker fails at reading its tasks: 2147483647 tasks are more than" in shown
+    assert (
+        "a worker fails at reading the connector's tasks: 2147483647 tasks are more than" in shown
+    )
 
 
 def test_offsets_of_a_sink_lie_elsewhere(histories: Path) -> None:

@@ -179,7 +179,7 @@ def _print(document: Mapping[str, Any], now: int | None) -> None:
         table(("CONFIG", ""), [(key, _text(value)) for key, value in sorted(config.items())])
     say()
     if document["reading_fails"]:
-        say(f"a worker fails at reading its tasks: {document['reading_fails']}")
+        say(f"a worker fails at reading the connector's tasks: {document['reading_fails']}")
     _print_tasks(document["task_list"])
     say()
     _print_offsets(document, now)

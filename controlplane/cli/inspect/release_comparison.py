@@ -185,8 +185,8 @@ def _print_differences(
         for release, value in difference.values.items():
             say(f"  {release:8} {text(difference.aspect, difference.item, value)}")
         cause = causes.get(difference.cause) if difference.cause else None
-        record = record_text.record(cause, source.topics) if cause else "no single record"
-        say(f"  because of {record}")
+        record = record_text.record(cause, source.topics) if cause else None
+        say("  no single record is the cause" if record is None else f"  because of {record}")
     unlisted = len(differences) - DIFFERENCES_SHOWN
     if unlisted > 0:
         say(f"… and {unlisted} more differences; -o json has them all")

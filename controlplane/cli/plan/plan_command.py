@@ -89,7 +89,7 @@ class PlanSubject(NamedTuple):
     "--group",
     metavar="OFFSETS",
     help="Committed offsets of a sink's consumer group: topic:partition=offset,… [default: those "
-    "in an embedded log, else none]",
+    "in an embedded log; none for another log or with --as-of]",
 )
 @click.option(
     "--believe-hooks",

@@ -51,7 +51,7 @@ _OPTIONS = (
         metavar="LOG",
         shell_complete=complete_files,
         help="Embedded log that records every command sent to the workers: sqlite:///trail.db. "
-        "[default: in memory]",
+        "[default: `connect.trail`, else in memory]",
     ),
 )
 

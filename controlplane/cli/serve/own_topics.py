@@ -63,6 +63,6 @@ async def check_free_group(log: KafkaLog, group: str) -> None:
         raise LogNotUsable(
             f"group {group} has {count(len(members.hosts), 'member')} of the protocol "
             f"{members.protocol_type}, on {hosts}: a cluster runs there, and its workers write "
-            "these topics. Stop them, set another group.id, or send commands to them with "
-            "--connect-url"
+            "these topics. Stop them, set another group.id, or send commands to them with `serve "
+            "--connect-url`"
         )

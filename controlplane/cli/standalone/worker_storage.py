@@ -18,7 +18,8 @@ from controlplane.worker.standalone.offset_file import LoadedOffsets, OffsetFile
 from controlplane.worker.standalone.standalone_log import StandaloneLog
 
 OFFSETS_FILE, RECORDS_LOG = "offset.storage.file.filename", "records.log"
-"""Settings that say where a standalone worker keeps its data, beside `bootstrap.servers`."""
+"""Settings that say where a standalone worker keeps its data, together with
+`bootstrap.servers`."""
 
 
 class WorkerStorage(NamedTuple):
@@ -41,7 +42,7 @@ def storage_of(settings: WorkerSettings) -> WorkerStorage:
     """Return where the data lie.
 
     Raises:
-        SettingsError: the settings name no offsets file, or no place for topics.
+        SettingsError: the settings name no offsets file, or topics cannot be stored.
     """
     if settings.offset_storage_file_filename is None:
         raise SettingsError(

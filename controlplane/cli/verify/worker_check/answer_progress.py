@@ -75,7 +75,7 @@ class AnswerProgress:
             self.standing = Agreement.DIFFERS
 
     def fall_silent(self, reason: str, *, is_gone: bool) -> None:
-        """Note that the worker gave no answer. The time of an earlier difference starts anew."""
+        """Note that the worker gave no answer. The settle time of a difference starts anew."""
         self.standing, self.reason, self.is_gone, self.last = (
             Agreement.SILENT,
             reason,
