@@ -1,7 +1,7 @@
 """Lock that allows one control plane per embedded log.
 
 A new epoch fences the former writer, as in Kafka. Fencing suits services, but a command line must
-not fence a running service. So a process that runs commands holds an flock on a companion file,
+not fence a running service. So a process that runs commands holds an flock on a lock file,
 `state.db-writer`. The operating system releases it when the process dies.
 """
 
@@ -44,15 +44,15 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     """Hold the lock of the log at a path, against this process and all others.
 
     Nothing is locked if the folder is missing, or if its file system has no locks. The same holds
-    for a `read_only` log whose companion cannot be created or opened.
+    for a `read_only` log whose lock file cannot be created or opened.
 
     Raises:
         LogHeld: another process holds the lock.
-        LogNotUsable: the companion is a symbolic link, or it cannot be created or opened.
+        LogNotUsable: the lock file is a symbolic link, or it cannot be created or opened.
     """
-    companion = _companion(path)
+    lock_file = _lock_file(path)
     try:
-        lock_descriptor = _open_locked(companion, path)
+        lock_descriptor = _open_locked(lock_file, path)
     except OSError as failure:
         if failure.errno == errno.ELOOP:
             raise LogNotUsable(f"{path}{SUFFIX} is a symbolic link: remove it") from None
@@ -66,9 +66,9 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        # A companion that cannot be removed does no harm: only its lock counts.
+        # A lock file that cannot be removed does no harm: only its lock counts.
         with suppress(OSError):
-            companion.unlink()  # before the release: afterwards another process may hold it
+            lock_file.unlink()  # before the release: afterwards another process may hold it
         os.close(lock_descriptor)
 
 
@@ -79,7 +79,7 @@ def check_not_held(path: Path) -> None:
         LogHeld: a process holds the lock.
     """
     try:
-        descriptor = os.open(_companion(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(_lock_file(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return  # no process holds it, or the lock cannot be read
     try:
@@ -92,25 +92,25 @@ def check_not_held(path: Path) -> None:
         os.close(descriptor)
 
 
-def _companion(path: Path) -> Path:
-    """Return the companion of the log; links to the log are resolved, so that all share it."""
+def _lock_file(path: Path) -> Path:
+    """Return the lock file of the log; links to the log are resolved, so that all share it."""
     return Path(f"{os.path.realpath(path)}{SUFFIX}")
 
 
 def _holder(descriptor: int) -> str:
-    """Return the id of the process that wrote the companion."""
+    """Return the id of the process that wrote the lock file."""
     return os.read(descriptor, 20).decode("ascii", "replace").strip()
 
 
-def _open_locked(companion: Path, path: Path) -> int:
-    """Open and lock the companion; return its file descriptor.
+def _open_locked(lock_file: Path, path: Path) -> int:
+    """Open the lock file and lock it; return its file descriptor.
 
     Raises:
         LogHeld: another process holds the lock.
     """
     deadline = time.monotonic() + CHECK_S
     while True:
-        descriptor = os.open(companion, _FLAGS, file_mode())
+        descriptor = os.open(lock_file, _FLAGS, file_mode())
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -123,7 +123,7 @@ def _open_locked(companion: Path, path: Path) -> int:
         except OSError:
             os.close(descriptor)
             raise
-        if _is_at(companion, descriptor):
+        if _is_at(lock_file, descriptor):
             _sign(descriptor)
             return descriptor
         os.close(descriptor)  # the holder removed the file between open and flock: try again
@@ -139,19 +139,19 @@ def _is_shared(descriptor: int) -> bool:
 
 
 def _sign(descriptor: int) -> None:
-    """Write the number of this process into the locked companion, if the disk has room.
+    """Write the id of this process into the locked file, if the disk has room.
 
-    Users who may write the log can also lock the companion, whatever the umask.
+    Users who may write the log can also lock this file, whatever the umask.
     """
-    with suppress(PermissionError):  # the companion of a killed process of another user
+    with suppress(PermissionError):  # the lock file of a killed process of another user
         os.fchmod(descriptor, file_mode())
     os.truncate(descriptor, 0)
     with suppress(OSError):
         os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
 
 
-def _is_at(companion: Path, descriptor: int) -> bool:
+def _is_at(lock_file: Path, descriptor: int) -> bool:
     """Return True if the locked file is still the file at the path."""
     with suppress(FileNotFoundError):
-        return os.path.samestat(companion.stat(), os.fstat(descriptor))
+        return os.path.samestat(lock_file.stat(), os.fstat(descriptor))
     return False
