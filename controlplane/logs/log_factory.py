@@ -51,7 +51,7 @@ class OpenOptions(msgspec.Struct, frozen=True):
 
 
 class OpenedLog(NamedTuple):
-    """An open log, its form, and messages about missing or doubtful content.
+    """An open log, its format (`form`), and messages about missing or doubtful content.
 
     The caller closes the log: `async with await open_log(…) as opened` does.
     """

@@ -22,7 +22,7 @@ def is_cluster(where: str) -> bool:
 
 
 def check_ours(where: str) -> None:
-    """Raise `LogNotUsable` for a Kafka cluster: only its own workers write its topics."""
+    """Raise `LogNotUsable` for a Kafka cluster: commands for it go to its workers."""
     if is_cluster(where):
         raise LogNotUsable(
             f"{without_login(where)} belongs to a Kafka cluster: name an embedded log, or send the "

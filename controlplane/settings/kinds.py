@@ -1,7 +1,8 @@
 """Parsing of values by the type of their setting, with descriptions of the permitted values.
 
-Texts are parsed as in Kafka's `ConfigDef.parseType`: trimmed, `TRUE` is true, a choice may be
-written in any case. Settings that a program has created are checked by the same rules.
+Texts are trimmed and parsed as in Kafka's `ConfigDef.parseType`: `TRUE` is true. A choice may be
+written in any case (`CaseInsensitiveValidString`). Settings that a program has created are checked
+by the same rules.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Table of the supported worker settings: key, type, unit, default, description.
 
-A field is named like its key in a worker's `.properties` file, with `_` for a dot. The last word is
-the unit. Defaults are Kafka's, unless the description says otherwise. `known_settings` lists the
-unsupported keys of a worker's file with reasons.
+A field is named like its key in a worker's `.properties` file, with `_` for a dot. Names of times
+end in the unit (`_ms`). Defaults are Kafka's, unless the description says otherwise.
+`known_settings` lists the unsupported keys of a worker's file with reasons.
 """
 
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""Trusted certificates of a JKS store: Java's own format, which `keytool` wrote until Java 9.
+"""Trusted certificates of a JKS store: Java's own format, the default of `keytool` before Java 9.
 
 Layout, with big-endian numbers: magic, version, number of entries, and the entries. An entry has
 kind, alias, time and content. At the end is a SHA-1 digest of password, a fixed phrase and all

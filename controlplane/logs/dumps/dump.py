@@ -132,7 +132,7 @@ class DumpReader(Protocol):
 
 
 class Collector:
-    """Collects entries, problems and remarks of a file; the lines may come in any order."""
+    """Collects entries, problems and remarks of a file; the records may come in any order."""
 
     def __init__(self, reader: DumpReader) -> None:
         self._reader = reader
@@ -163,7 +163,7 @@ class Collector:
             self._take(line.number, entry)
 
     def problem(self, problem: Problem) -> None:
-        """Add a problem that did not come from the content of a line."""
+        """Add a problem to the contents of the dump."""
         self._problems.append(problem)
 
     def _take(self, number: int, entry: Entry) -> None:

@@ -283,7 +283,7 @@ class Cluster:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 await connection.connect()
         except _FAILURES as failure:
-            # Other `OSError`s mean that no socket was opened; then there is nothing to close.
+            # An `OSError` other than `TimeoutError` means that no socket was opened.
             if not isinstance(failure, OSError) or isinstance(failure, TimeoutError):
                 await self._wait_for_sockets([connection.close()])
             raise

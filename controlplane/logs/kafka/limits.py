@@ -77,8 +77,9 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     record becomes a batch of its own."""
 
     group_max_records: int = 5_000
-    """Maximum records of waiting appends that share a transaction. With so many records, the fixed
-    cost of a transaction (5 ms) is negligible. They block the event loop for at most 20 ms."""
+    """Records in a shared transaction after which no further waiting append joins it. With so many
+    records, the fixed cost of a transaction (5 ms) is negligible. They block the event loop for at
+    most 20 ms."""
 
     confirmation_max_age_ms: int = 3_600_000
     """Age limit for appends as single batches (`FencedBatches`). The last transaction, and the

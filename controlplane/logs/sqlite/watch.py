@@ -32,7 +32,7 @@ ReadOn = Callable[[dict[str, list[int]]], AsyncIterator[Batch]]
 
 
 class Watch:
-    """Connection that polls the file for commits as long as a tail waits.
+    """Connection that polls the file for commits while a tail or `until_claimed` waits.
 
     `PRAGMA data_version` takes 1 to 2 µs and reads only shared memory, so it runs in the event
     loop. It reports commits of this process and of others alike.
@@ -167,7 +167,7 @@ class Watch:
         self._woken.clear()
 
     def _schedule_poll(self) -> None:
-        """Start the timer for the next poll, if a tail waits and no timer runs."""
+        """Start the timer for the next poll, if a caller waits and no timer runs."""
         if self._timer is None and self._waiting:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._interval_s, self._on_timer)

@@ -43,7 +43,8 @@ _TRANSIENT = RETRIABLE | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 _FENCING_TIMEOUT_MS = 1
-"""Transaction time-out of the producer that fences, as in Kafka; it begins no transaction."""
+"""Transaction time-out of the producer that fences, which begins no transaction. Kafka has another
+value since KAFKA-16047: `request.timeout.ms`."""
 
 
 class GroupRefusal(LogNotUsable):

@@ -40,8 +40,8 @@ class AppendQueue:
     """Runs operations of one `Transactions` in the order of the calls.
 
     Appends that wait at the same time share a transaction, or one batch per partition. A caller
-    that gives up does not stop an operation that has begun. `epoch` grows with each claim; appends
-    of another epoch are fenced.
+    that gives up does not stop an operation that has begun. `epoch` counts the claims, and is not
+    the producer's epoch; appends of another epoch are fenced.
     """
 
     def __init__(

@@ -66,8 +66,8 @@ class _InitProducerIdStruct(RequestStruct):  # type: ignore[misc]
 class BumpEpochRequest(Request[_InitProducerIdStruct]):  # type: ignore[misc]
     """InitProducerId with the producer's present epoch; returns the next one (KIP-360, Kafka 2.5).
 
-    The coordinator refuses it (90, `PRODUCER_FENCED`) if another producer has taken the id. The
-    InitProducerId of aiokafka carries no epoch, so it would fence that producer.
+    The coordinator refuses it (47, `INVALID_PRODUCER_EPOCH`) if another producer has taken the id.
+    The InitProducerId of aiokafka carries no epoch, so it would fence that producer.
     """
 
     API_KEY = _INIT_PRODUCER_ID

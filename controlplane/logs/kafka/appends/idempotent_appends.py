@@ -40,7 +40,7 @@ class IdempotentAppends(ProducerOwner):
 
         Raises:
             LogNotUsable: the broker refuses a record.
-            LogUnavailable: the outcome is unknown until `decided` returns, or `close` was called.
+            LogUnavailable: `close` was called, or the outcome is unknown until `decided` returns.
         """
         try:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):

@@ -92,7 +92,7 @@ class FetchLoop:
         return self._stops is None or self.positions[partition] < self._stops[partition]
 
     async def _brokers(self, cluster: Cluster) -> dict[int, list[TopicPartition]]:
-        """Return all partitions of each topic with an unread partition, by leader."""
+        """Return the known partitions of each topic with an unread partition, by leader."""
         topics = {topic for topic, number in self.positions if self._is_unread((topic, number))}
         if not topics:
             return {}

@@ -26,7 +26,7 @@ LAYOUT_S = 1.0
 
 CLEANUP = "cleanup.policy"
 COMPACT_ONLY = "compact"
-"""The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9916)."""
+"""The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9216)."""
 
 
 class KafkaReader:
