@@ -1,8 +1,8 @@
 """Executors of work on many items: this process, several processes, or Spark tasks.
 
-Work yields findings. In this module a finding is a result of any kind. `SerialExecutor` holds one
-finding at a time. Other processes return the findings of an item as a whole, in the order of the
-items. `ProcessExecutor` holds the findings of `AHEAD` items per process in pickled form.
+Work yields results. `SerialExecutor` holds one result at a time. Other processes return the results
+of an item as a whole, in the order of the items. `ProcessExecutor` holds the results of `AHEAD`
+items per process in pickled form.
 """
 
 import os
@@ -21,16 +21,16 @@ from typing import Any, Protocol, TypeVar
 from replay.errors import ReplayError
 
 T = TypeVar("T")
-F = TypeVar("F")
+R = TypeVar("R")
 
 AHEAD = 16
 """Items per process that are worked on, or wait for the caller.
 
-More of them hold more findings; fewer leave processes idle while an earlier item takes long.
+More of them hold more results; fewer leave processes idle while an earlier item takes long.
 """
 
-ItemWork = Callable[[T], Iterable[F]]
-"""Work on one item; yields findings."""
+ItemWork = Callable[[T], Iterable[R]]
+"""Work on one item; yields results."""
 
 
 class WorkerDied(ReplayError):
@@ -43,8 +43,8 @@ class Executor(Protocol):
     slots: int
     """Number of items worked on at once."""
 
-    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
-        """Run the work on each item; yield the findings of each, in order.
+    def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
+        """Run the work on each item; yield the results of each, in order.
 
         Raises:
             WorkerDied: a process was ended from outside.
@@ -54,12 +54,12 @@ class Executor(Protocol):
 
 
 class SerialExecutor:
-    """Works on one item after the other in this process, while the findings are consumed."""
+    """Works on one item after the other in this process, while the results are consumed."""
 
     slots = 1
 
-    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
-        """Run the work on each item; yield the findings of each, in order."""
+    def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
+        """Run the work on each item; yield the results of each, in order."""
         return map(work, items)
 
 
@@ -69,8 +69,8 @@ class ProcessExecutor:
     def __init__(self, slots: int) -> None:
         self.slots = slots
 
-    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
-        """Run the work on each item; yield the findings of each, in order."""
+    def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
+        """Run the work on each item; yield the results of each, in order."""
         slots = min(self.slots, len(items))
         if slots < 2:  # one extra process would not help
             yield from map(work, items)
@@ -142,31 +142,31 @@ def unheard(number: signal.Signals) -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def packed(work: "ItemWork[T, F]", item: T) -> bytes | None:
-    """Pickle the findings of an item, or its error.
+def packed(work: "ItemWork[T, R]", item: T) -> bytes | None:
+    """Pickle the results of an item, or its error.
 
     Returns None if they are nested too deeply for pickle.
     """
-    findings: list[F] | ReplayError
+    results: list[R] | ReplayError
     try:
-        findings = list(work(item))
+        results = list(work(item))
     except ReplayError as error:
-        findings = error
+        results = error
     try:
-        return pickle.dumps(findings, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
     except RecursionError:
         return None
 
 
-def unpacked(packed_findings: bytes | None, work: "ItemWork[T, F]", item: T) -> Iterable[F]:
-    """Unpickle the findings; None means that this process runs the work itself.
+def unpacked(packed_results: bytes | None, work: "ItemWork[T, R]", item: T) -> Iterable[R]:
+    """Unpickle the results; None means that this process runs the work itself.
 
     Raises:
         ReplayError: the error of the item.
     """
-    if packed_findings is None:
+    if packed_results is None:
         return work(item)
-    findings: Any = pickle.loads(packed_findings)  # noqa: S301 - it comes from our own work
-    if isinstance(findings, ReplayError):
-        raise findings
-    return findings  # type: ignore[no-any-return]
+    results: Any = pickle.loads(packed_results)  # noqa: S301 - it comes from our own work
+    if isinstance(results, ReplayError):
+        raise results
+    return results  # type: ignore[no-any-return]

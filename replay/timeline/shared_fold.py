@@ -28,11 +28,11 @@ class ForkableFold(Protocol[ChunkT_contra, FoundT_co]):
         ...
 
     def take(self, chunk: ChunkT_contra) -> FoundT_co:
-        """Fold a chunk and return findings. After a disagreement the fold is unusable."""
+        """Fold a chunk and return results. After a disagreement the fold is unusable."""
         ...
 
     def rest(self) -> FoundT_co:
-        """Return the findings left after the last chunk."""
+        """Return the results left after the last chunk."""
         ...
 
 
@@ -61,23 +61,23 @@ class SharedFold(Generic[C, F]):
         self._groups = [(list(profiles), begin.fork(as_one(profiles)))]
 
     def take(self, chunk: C) -> list[tuple[list[Profile], F]]:
-        """Fold a chunk for all releases; return the findings of each group."""
+        """Fold a chunk for all releases; return the results of each group."""
         waiting, next_groups = self._groups, []
-        findings: list[tuple[list[Profile], F]] = []
+        results: list[tuple[list[Profile], F]] = []
         while waiting:
             (profiles, reading), *waiting = waiting
             # A disagreement leaves a fold unusable, so a copy folds the chunk.
             trial = reading.fork(reading.profile)
             try:
-                findings.append((profiles, trial.take(chunk)))
+                results.append((profiles, trial.take(chunk)))
             except Disagreement as about:
                 parts = grouped(profiles, about.field)
                 waiting = [(part, reading.fork(as_one(part))) for part in parts] + waiting
             else:
                 next_groups.append((profiles, trial))
         self._groups = next_groups
-        return findings
+        return results
 
     def rest(self) -> list[tuple[list[Profile], F]]:
-        """Findings of each group at the end."""
+        """Results of each group at the end."""
         return [(profiles, reading.rest()) for profiles, reading in self._groups]

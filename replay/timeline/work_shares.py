@@ -1,7 +1,7 @@
 """Shares of a pass: by topic, and with free slots also by release.
 
 Facts of one topic do not depend on others, and releases that disagree are folded separately anyway.
-All shares of a topic make the same steps. The findings of several shares, joined step by step,
+All shares of a topic make the same steps. The results of several shares, joined step by step,
 therefore equal those of a single pass.
 """
 
@@ -68,7 +68,7 @@ class WorkShare(NamedTuple):
 
 
 class ShareStep(NamedTuple, Generic[F]):
-    """Findings of one chunk, by group of releases."""
+    """Results of one chunk, by group of releases."""
 
     records: int
     """Number of records in the chunk."""

@@ -1,9 +1,9 @@
 """Executor of Python functions in Spark tasks, for work beyond the kernels (`replay.kernels`).
 
-    (work, item) → mapInArrow → findings, in pieces
+    (work, item) → mapInArrow → results, in pieces
 
 Each item is one row. A task works on several rows, because a task of Spark takes some 50 ms beside
-its work. The driver receives the findings of some items before the next ones start; this bounds its
+its work. The driver receives the results of some items before the next ones start; this bounds its
 memory.
 """
 
@@ -22,10 +22,10 @@ from replay.engine.spark.worker_process import in_worker
 from replay.progress import NoProgress, ProgressListener
 
 T = TypeVar("T")
-F = TypeVar("F")
+R = TypeVar("R")
 
 WAVE = 64
-"""Items per slot in one job; the driver holds the findings of all items of one job."""
+"""Items per slot in one job; the driver holds the results of all items of one job."""
 
 TASKS = 4
 """Maximum tasks per slot in one job. More cost time; fewer distribute large items unevenly."""
@@ -41,8 +41,8 @@ class SparkExecutor:
         self._session = session
         self._progress = progress or NoProgress()
 
-    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
-        """Run the work on each item; yield the findings of each, in order."""
+    def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
+        """Run the work on each item; yield the results of each, in order."""
         waiting = iter(items)
         while wave := list(islice(waiting, WAVE * self.slots)):
             table = run(self._frame(work, wave), self._progress)
@@ -50,8 +50,8 @@ class SparkExecutor:
             for number, item in enumerate(wave):
                 yield unpacked(contents.get(number), work, item)
 
-    def _frame(self, work: "ItemWork[T, F]", items: Sequence[T]) -> DataFrame:
-        """Data frame of the findings of some items."""
+    def _frame(self, work: "ItemWork[T, R]", items: Sequence[T]) -> DataFrame:
+        """Data frame of the results of some items."""
         handed = [pickle.dumps((work, item)) for item in items]
         table = pa.table([range(len(items)), handed], schema=ITEMS)
         self._session.conf.set(PARALLELISM, min(len(items), TASKS * self.slots))
@@ -61,7 +61,7 @@ class SparkExecutor:
 
 @in_worker
 def carried_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`mapInArrow` function: items in, findings out."""
+    """`mapInArrow` function: items in, results out."""
     for batch in batches:
         for row in batch.to_pylist():
             work, item = pickle.loads(row["item"])  # noqa: S301 - the driver has made it

@@ -2,7 +2,7 @@
 
 A JVM creates an object for each row and value that passes through it. This would take longer than
 the reduction itself. So only bytes pass through the JVM. Only Python interprets them: as Arrow rows
-or as pickled findings.
+or as pickled results.
 """
 
 from collections.abc import Iterator
