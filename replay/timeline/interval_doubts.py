@@ -9,7 +9,7 @@ from controlplane.core.text.record_text import place
 from controlplane.core.views.diff import Aspect
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.coverage.certainty import ArchiveCertainty
-from replay.engine.coverage.hole_index import Hole
+from replay.engine.coverage.hole_index import MissingSpan
 from replay.timeline.intervals import Interval
 
 DERIVED = frozenset(
@@ -29,15 +29,15 @@ class IntervalDoubt(NamedTuple):
 
     first_seen: bool = False
     """True if the fact may have held before."""
-    hole: Hole | None = None
+    missing: MissingSpan | None = None
     """Missing offsets within the interval, in which the fact may have changed and come back."""
 
     def sentence(self, interval: Interval, topics: Topics) -> str:
         """The doubt for people; empty if there is none."""
         words = ["first seen"] if self.first_seen else []
-        if self.hole is not None:
+        if self.missing is not None:
             topic, partition, _ = interval.since.position
-            ends = (self.hole.after, self.hole.until)
+            ends = (self.missing.after, self.missing.until)
             between = " and ".join(place(Position(topic, partition, end), topics) for end in ends)
             words.append(f"unknown between {between}")
         return ", ".join(words)

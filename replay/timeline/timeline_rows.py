@@ -105,7 +105,7 @@ def interval_documents(job: TimelineJob) -> RowMaker:
 
 def _of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
     interval = shared.interval
-    first_seen, hole = doubts.of(interval)
+    first_seen, missing = doubts.of(interval)
     return {
         "cluster": doubts.cluster,
         "releases": list(shared.profiles),
@@ -116,7 +116,7 @@ def _of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
         "since": _moment(interval.since),
         "until": None if interval.until is None else _moment(interval.until),
         "first_seen": first_seen,
-        "unknown": None if hole is None else hole._asdict(),
+        "unknown": None if missing is None else missing._asdict(),
     }
 
 

@@ -16,8 +16,8 @@ from replay.kernels.row_runs import numbers
 Int64s: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
 
-class Hole(NamedTuple):
-    """Missing offsets within a span: one range, or several with archived records between them."""
+class MissingSpan(NamedTuple):
+    """Span of missing offsets: one hole, or several with archived records between them."""
 
     after: int
     """Last archived offset before the first missing one."""
@@ -91,10 +91,10 @@ class HoleIndex:
         holes = starts < stops
         return MissingOffsets.of(starts[holes], stops[holes])
 
-    def between(self, place: PartitionId, after: int, until: int) -> Hole | None:
-        """Hole from an archived record to a later one, or to the end; None if nothing is missing.
+    def between(self, place: PartitionId, after: int, until: int) -> MissingSpan | None:
+        """Missing offsets from an archived record to a later one, or to the end; None if none are.
 
-        Records that retention has removed are missing as well.
+        Offsets that retention has removed are missing as well.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
@@ -104,7 +104,7 @@ class HoleIndex:
         if low >= high:
             return None
         number = int(totals[high] - totals[low])
-        return Hole(int(starts[low]) - 1, int(stops[high - 1]), number)
+        return MissingSpan(int(starts[low]) - 1, int(stops[high - 1]), number)
 
     def _of(self, place: PartitionId) -> MissingOffsets:
         if place not in self._unarchived:

@@ -64,8 +64,8 @@ class SparkEngine:
 
     def _states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
         works = self.works(queries)
-        cut = [self._slices(query, part) for query in queries for part in query.plan.busy]
-        tables = iter(self.rows(works, cut))
+        slices_of = [self._slices(query, part) for query in queries for part in query.plan.busy]
+        tables = iter(self.rows(works, slices_of))
         reduced = [[next(tables) for _ in query.plan.busy] for query in queries]
         ranks = [_SparkRanks() for _ in queries]
         known_states = list(map(_folded, queries, reduced, ranks))
@@ -98,9 +98,9 @@ class SparkEngine:
             }
 
     def rows(
-        self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]] | None = None
+        self, works: Sequence[SliceWork], slices_of: Sequence[Sequence[PlanSlice]] | None = None
     ) -> list[pa.Table]:
-        """Reduce all works in one job; `cut` holds the slices of each work, by default one slice.
+        """Reduce all works in one job; `slices_of`: slices of each work, by default one slice.
 
         Raises:
             ArchiveCorrupt: a file is damaged or missing.
@@ -110,14 +110,16 @@ class SparkEngine:
         """
         if not works:
             return []
-        frame = self.frame(works, cut or [[PlanSlice(work.part, None)] for work in works])
+        frame = self.frame(works, slices_of or [[PlanSlice(work.part, None)] for work in works])
         return [rows_of(output.content) for output in task_outputs(run(frame, self._progress))]
 
-    def frame(self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]]) -> DataFrame:
+    def frame(
+        self, works: Sequence[SliceWork], slices_of: Sequence[Sequence[PlanSlice]]
+    ) -> DataFrame:
         """Data frame of the reduced works."""
         whole: list[NumberedWork] = []
         sliced: list[NumberedWork] = []
-        for number, (work, part_slices) in enumerate(zip(works, cut, strict=True)):
+        for number, (work, part_slices) in enumerate(zip(works, slices_of, strict=True)):
             into = whole if len(part_slices) == 1 else sliced
             into += [
                 NumberedWork(number, at, work.of(*part_slice))

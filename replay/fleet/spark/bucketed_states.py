@@ -103,9 +103,9 @@ class PlanTask(msgspec.Struct, frozen=True):
             -(-rows // limits.bucket_rows),
             {state.profile.release: _own_topics(state) for state in configs},
         )
-        cuts = (each for part in parts for each in slices(local.cluster, part, limits))
+        part_slices = (each for part in parts for each in slices(local.cluster, part, limits))
         context = read_context(local, question.profiles)
-        return LargeCluster(cut, context, fold, tuple(cuts))
+        return LargeCluster(cut, context, fold, tuple(part_slices))
 
 
 def _own_topics(state: ClusterState) -> dict[str, str]:
