@@ -1,6 +1,6 @@
 """Original records of an archive, in the one order.
 
-Partitions are merged while they are read. At a time, this process holds one row group of each in
+Partitions are merged while they are read. For each partition, this process holds one row group in
 columns, and a few thousand decoded records.
 """
 

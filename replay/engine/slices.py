@@ -19,8 +19,8 @@ class TaskLimits(NamedTuple):
     slice_rows: int = 50_000_000
     """Partitions with more rows are read by several tasks, and their results are merged."""
     job_rows: int = 1_000_000_000
-    """Clusters with more rows in total are split into several jobs. The driver holds the result of
-    one job at a time."""
+    """Limit of rows of all clusters in one job; a larger cluster has a job of its own. The driver
+    holds the result of one job at a time."""
     fold_rows: int = 20_000_000
     """Clusters with more rows of offsets to read are folded in buckets of keys, not as a whole."""
     bucket_rows: int = 2_000_000

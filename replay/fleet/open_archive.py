@@ -117,9 +117,9 @@ class OpenArchive(Generic[FrameT]):
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
     distinct ones. The other methods raise a ValueError for several. All of them raise it for none.
 
-    `clusters()`, `partitions()`, `summaries()` and `write_state()` name a cluster without an answer
-    in a row, with the reason. In the other tables such a cluster has no rows, and a
-    `SkippedCluster` warning names it. In Spark's tasks, the warning is in their log. With
+    In the tables of `clusters()`, `partitions()`, `summaries()` and `write_state()`, a cluster
+    without an answer has a row with the reason. In the other tables such a cluster has no rows, and
+    a `SkippedCluster` warning names it. In Spark's tasks, the warning is in their log. With
     `unreadable="raise"` all of them end with `UnreadableCluster` instead. Only the feed of `follow`
     continues: its table `batches` names the cluster.
 

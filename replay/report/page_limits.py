@@ -13,7 +13,7 @@ LISTED, LISTED_LEAST = 2_000, 20
 """Connectors with a row of their own."""
 
 FINDINGS, FINDINGS_LEAST = 1_000, 12
-"""Listed findings, gaps, and steps of a plan."""
+"""Listed findings, gaps and doubts, and steps of a plan."""
 
 EVIDENCE, EVIDENCE_LEAST = 10_000, 100
 """Records shown as evidence; others are named by position."""

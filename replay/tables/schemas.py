@@ -118,7 +118,11 @@ PARTITIONS = described(
     ("last_offset", pa.int64(), "offset of the last record; null without records"),
     ("first_ms", pa.int64(), "time of the first record that has one"),
     ("latest_ms", pa.int64(), "greatest time of a record"),
-    ("looks", pa.int64(), "captures that reached the log's end and found new offsets"),
+    (
+        "looks",
+        pa.int64(),
+        "captures up to the log's end that found new offsets; the last may be unfinished",
+    ),
     ("missing", pa.int64(), "offsets before the end that were never archived"),
     ("lost", pa.int64(), "missing offsets that the source had removed between two captures"),
     ("holes", pa.int64(), "number of missing ranges"),

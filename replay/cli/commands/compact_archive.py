@@ -72,7 +72,7 @@ def compact_archive(  # noqa: PLR0913 - click passes every option by name
     the same. Captures may run meanwhile. A killed run leaves the archive whole; a later run removes
     its files. Exit code 0: merged, or nothing to merge; 2: a cluster is damaged, is being merged by
     another process, or cannot be written. The others are merged. Damage is found by the sizes of
-    all files and the hashes of merged segments; `replay verify` finds all of it.
+    all files and the hashes of the segments to merge; `replay verify` finds all of it.
     """
     store = open_store(archive, settings(dict(conf)))
     options = CompactionOptions(retain_s, grace_s)

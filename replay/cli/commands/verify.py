@@ -211,13 +211,13 @@ def _print(verified_clusters: _VerifyResults) -> None:
             files = count(result.replaced, "file")
             say(f"{result.cluster}: {files} replaced by a merge: compact-archive removes them")
         if result.thinned:
-            segments = count(result.thinned, "merged segment")
+            segments = count(result.thinned, "replaced segment")
             say(
                 f"{result.cluster}: retention removed records of {segments}: to prove the "
                 "remaining ones, give a --head printed after the removal"
             )
         if result.unproven:
-            segments = count(result.unproven, "merged segment")
+            segments = count(result.unproven, "replaced segment")
             say(
                 f"{result.cluster}: {segments} of an earlier version had no hash of records: to "
                 "prove them, give a --head printed after the merge"

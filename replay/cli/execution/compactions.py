@@ -59,7 +59,7 @@ class CompactionResult(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """Remarks about removed and remaining files for people, one sentence each."""
+        """Remarks about removed records and files, and about remaining files, for people."""
         cluster, sentences = self.merge.cluster, []
         if self.cut_ms is not None and self.cut_ms >= 0:
             sentences.append(f"{cluster}: {_expired_text(self.merge.expired, self.cut_ms)} removed")
@@ -73,7 +73,7 @@ class CompactionResult(NamedTuple):
 
 
 class ExpectedRemoval(NamedTuple):
-    """Records and files that a compaction would remove by age."""
+    """Records that a compaction would remove by age, and the number of leftovers to remove."""
 
     cluster: str
     cut_ms: int | None
@@ -81,6 +81,7 @@ class ExpectedRemoval(NamedTuple):
     records: int
     """Number of archived records before the removal."""
     leftovers: int
+    """Number of files of killed processes."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def compact(
 
 
 def expected(store: ArchiveStore, name: str, options: CompactionOptions) -> ExpectedRemoval:
-    """Find what a compaction would remove by age, and change nothing.
+    """Find the records and leftovers that a compaction would remove, and change nothing.
 
     Raises:
         ReplayError: the cluster is damaged.

@@ -41,8 +41,8 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Number of slices (parts of a partition's rows) in each task of a query: always 1.
+    """Number of slices of each unit of work of a query: always 1, because no unit is sliced.
 
-    Spark folds a cluster in one task. This process has one task for each partition with rows.
+    The unit is the whole cluster in Spark, and each partition with rows in this process.
     """
     return [1] if spark else [1 for _ in query.plan.busy]

@@ -26,7 +26,7 @@ def write_states(
     """Write all tables of the states, and print a line per state.
 
     Raises:
-        NotWritable: the folder exists, or cannot be written.
+        NotWritable: the folder has files, or cannot be written.
         UnreadableCluster: every cluster is unreadable. The message is the first problem.
     """
     clusters = archive.selected()

@@ -6,7 +6,7 @@ from controlplane.terminal.output import note
 from replay.doubts import Doubt, DoubtKind
 
 SHOWN = 5
-"""Gaps or doubts printed per cluster; JSON and `replay verify -o json` have all."""
+"""Gaps or doubts printed per cluster. `replay timeline -o json` has all of both."""
 
 
 def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:
@@ -30,5 +30,6 @@ def tell_doubts(doubts: Mapping[str, Sequence[Doubt]]) -> None:
         for sentence in grave[:SHOWN]:
             note(f"{cluster}: {sentence}")
         if len(grave) > SHOWN:
-            ending = f"… and {len(grave) - SHOWN} more like these; `replay verify -o json` has all"
+            number = len(grave) - SHOWN
+            ending = f"… and {number} more like these; `replay timeline -o json` has all"
             note(f"{cluster}: {ending}")

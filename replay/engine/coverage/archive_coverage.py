@@ -27,7 +27,8 @@ class PartitionCoverage(NamedTuple):
     looks: int
     """Number of looks that have found new offsets.
 
-    A look is a reading up to the end that the log has then (`readings.reading_columns`).
+    A look reads up to the end that the log has then (`readings.reading_columns`). The last look may
+    be unfinished.
     """
     missing: int
     """Offsets before the end that were never archived: compacted, lost, or markers."""

@@ -1,6 +1,6 @@
 """Doubts: what an archive does not know at a moment, because offsets are missing in it.
 
-A look is a reading of a partition up to the end that its log has then (`readings.reading_columns`).
+A look reads a partition up to the end that its log has then (`readings.reading_columns`).
 The reference is a worker that started with the first look and has read every record since. The log
 cleaner removes only old tombstones, and records that a later record of the same key follows. For
 each partition this implies (docs/replay.md has the argument):

@@ -87,7 +87,10 @@ def check_reaches(cluster: ArchivedCluster, ends: Ends) -> None:
 
 
 def _named(cluster: ArchivedCluster) -> list[str]:
-    """Archived topics of the cluster; the config topic is required."""
+    """Archived topics of the workers, without dedicated offsets topics of connectors.
+
+    The config topic is required.
+    """
     topics, archived_ends = cluster.topics, cluster.ends
     if topics.config not in archived_ends:
         raise UnknownMoment(f"the archive of {cluster.name} has no {topics.config}: capture it")

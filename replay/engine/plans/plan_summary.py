@@ -25,7 +25,7 @@ class PlanSummary(NamedTuple):
     rows_archived: int
     """All archived rows, before and after the cut: the work of a plain fold."""
     tasks: int
-    """Partitions, or slices of them, that are reduced in parallel."""
+    """Number of units of work (partitions, topics or clusters), or of slices of them."""
     shuffles: int
     """Slices that are merged again; whole partitions need no shuffle."""
     ends: dict[str, list[int]]
@@ -34,7 +34,7 @@ class PlanSummary(NamedTuple):
 def explained(
     cluster: ArchivedCluster, plan: ReadPlan, backend: str, why: str, slices: Sequence[int]
 ) -> PlanSummary:
-    """Summarise a plan; `slices`: number of slices of each part with rows (`ReadPlan.busy`)."""
+    """Summarise a plan; `slices`: number of slices of each unit of work, 1 for a whole one."""
     kinds: Counter[str] = Counter()
     for part in plan.parts:
         for piece in part.pieces:

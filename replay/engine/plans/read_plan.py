@@ -67,7 +67,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps that may affect the state."""
     doubts: tuple[Doubt, ...] = ()
-    """Facts of the state that the archive does not know for certain."""
+    """Doubts about the state; on request also about the time before (`LocalEngine.plan`)."""
 
     @property
     def stored(self) -> list[StoredFile]:

@@ -61,7 +61,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
     """Yield a session for the duration of the block; an existing session is reused unchanged.
 
     Raises:
-        NoSpark: Java is missing, Spark does not start or ends, or it refuses a setting later.
+        NoSpark: Java is missing, Spark does not start, its JVM ends, or it refuses a setting later.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -2,7 +2,8 @@
 
 Two keys can affect each other only if they are spellings of one source partition. So all spellings
 of a source partition lie in one bucket, in all topics of a cluster. Releases may parse a key
-differently. A row whose bucket depends on the release goes to each of its buckets and is marked.
+differently. A row is *disputed* if its bucket depends on the release: it goes to each of its
+buckets.
 """
 
 from collections.abc import Iterator, Sequence

@@ -106,7 +106,8 @@ def _entries(reduced: ReducedParts) -> Iterator[Entry]:
 def offset_rivals(reduced: ReducedParts) -> list[OffsetRivals]:
     """Find keys that lie in several partitions of a topic with different values.
 
-    The result is sorted by the first records. Parts of one partition must follow each other.
+    The result is sorted by the first records. Slices of one partition must be in the order of their
+    offsets.
     """
     by_topic: dict[str, list[tuple[TopicPart, pa.Table]]] = defaultdict(list)
     for part, table in reduced:

@@ -26,7 +26,7 @@ from replay.fleet.feed.positions import latest_ms
 PATIENCE_MS = 10 * 60 * 1000
 """Time that records of one partition may come later than those of others: 10 minutes, in ms.
 
-A look reads topics one after the other, and clocks of workers differ.
+A capture reads topics one after the other, and clocks of workers differ.
 """
 
 LONGEST_PATIENCE_MS = 24 * 60 * 60 * 1000

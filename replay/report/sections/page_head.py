@@ -69,7 +69,7 @@ def _span(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> Html
         if cluster_facts.time is not None
     ]
     if not timed:
-        return "at times unknown"
+        return "at unknown times"
     first, begins = min(timed, key=lambda each: each[0].first_ms)
     last, ends = max(timed, key=lambda each: each[0].last_ms)
     return (

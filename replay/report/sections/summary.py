@@ -70,7 +70,7 @@ def _to(section: str, fleet: Sequence[ClusterFacts]) -> str:
 
 
 def _clusters(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> Html:
-    numbers = ("connectors", "running", "failed", *_SEVERITIES, "records")
+    numbers = ("connectors", "running", "with failures", *_SEVERITIES, "records")
     heads = ("cluster", *numbers, "from", "to")
     pairs = zip(fleet, indexes, strict=True)
     worst_first = sorted(pairs, key=lambda each: _badness(each[0]), reverse=True)

@@ -309,7 +309,7 @@ def test_pages_of_recorded_clusters_are_reproducible(name: str) -> None:
 def test_pages_without_known_times_have_no_chart(log: PlantedLog) -> None:
     """Without known times no chart is drawn; the text is complete."""
     shown = pictured(log)
-    assert "at times unknown" in shown.text
+    assert "at unknown times" in shown.text
     assert not list(shown.all("article"))
 
 
