@@ -154,8 +154,8 @@ _OPTIONS = (
         "--engine",
         type=click.Choice([AUTO, HERE, SPARK]),
         default=AUTO,
-        help="Engine; auto selects Spark if --master or a setting of Spark is given, or for very "
-        "large states. [default: auto]",
+        help="Engine; auto selects Spark if --master or a setting of Spark is given. `state` and "
+        "`diff` also select Spark for very large states of several clusters. [default: auto]",
     ),
     click.option("--master", metavar="URL", help="Master of Spark. [default: local[*]]"),
     conf_option,

@@ -138,7 +138,7 @@ def _check_begun(cluster: ArchivedCluster, ends: Sequence[int]) -> None:
 
 
 def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
-    """Rank of the last record that belongs to the cut."""
+    """Rank up to which records belong to the cut."""
     if "@" in moment:
         return _rank_of(cluster, moment, topics)
     time_ms = read_time_ms(moment)
