@@ -124,7 +124,7 @@ PARTITIONS = described(
         "captures up to the log's end that found new offsets; the last may be unfinished",
     ),
     ("missing", pa.int64(), "offsets before the end that were never archived"),
-    ("lost", pa.int64(), "missing offsets that the source had removed between two captures"),
+    ("lost", pa.int64(), "missing offsets that the log had removed between two captures"),
     ("holes", pa.int64(), "number of missing ranges"),
     (
         "known_from",

@@ -33,7 +33,7 @@ class PartitionCoverage(NamedTuple):
     missing: int
     """Offsets before the end that were never archived: compacted, lost, or markers."""
     lost: int
-    """Missing offsets that the source had removed between two looks (gaps)."""
+    """Missing offsets that the log had removed between two looks (gaps)."""
     holes: int
     """Number of missing ranges."""
     listed: list[range]
