@@ -19,7 +19,7 @@ from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 
 UNREADABLE_SHOWN = 5
-"""Number of unreadable records below the table; JSON has all that were kept."""
+"""Number of unreadable records below the table; JSON has up to `unreadable_summary.KEPT`."""
 
 _HEADS = ("CONNECTOR", "TYPE", "CLASS", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
 _SPARE = ("CLASS", "TYPE", "TASKS")

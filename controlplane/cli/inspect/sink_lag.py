@@ -50,7 +50,7 @@ async def consumer_group(
 async def stored_offsets(
     source: InputLog, reading: LogOptions, state: ClusterState, plugins: Plugins
 ) -> dict[str, GroupOffsets]:
-    """Read the offsets that workers have stored in an embedded log, by sink; empty for others.
+    """Read the offsets that workers have stored in an embedded log, by sink; other logs have none.
 
     A sink whose offsets cannot be read is absent.
     """

@@ -83,7 +83,7 @@ def classes_of(configuration: Configuration) -> ConnectorClasses:
 
 
 def without_connectors(configuration: Configuration) -> str:
-    """Clause about a `plugin.path` without connectors: its entries; missing ones are marked."""
+    """First part of a message: `plugin.path` has no connectors. Missing entries are marked."""
     entries = [
         f"{place} does not exist"
         if Path(place).is_absolute() and not Path(place).exists()

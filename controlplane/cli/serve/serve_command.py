@@ -296,7 +296,9 @@ async def announce(
     connectors = count(len(views.connectors(state)), "connector")
     try:
         contrast = await find_contrast(log, service.reading.topics, rest_service.follower.ends)
-    except LogError:  # requests are answered through an outage, so an example must not end them
+    except LogError:
+        # An outage of the log does not end the service. A failed search for an example must not
+        # end it either.
         contrast = None
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     release = LATER if state.profile.release == KIP else state.profile.release

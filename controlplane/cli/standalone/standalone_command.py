@@ -70,9 +70,8 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
     Configs and statuses end with the process. Source offsets stay in their file, which Java's
     standalone worker reads, too. Topics are on the brokers bootstrap.servers, unless records.log
-    names an embedded log for them. Without both settings, that log is a file named after the
-    offsets file, with the suffix .records.db. Exit code 3: a connector cannot be created or
-    started.
+    names an embedded log for them. If neither is set, that log is a file named after the offsets
+    file, with the suffix .records.db. Exit code 3: a connector cannot be created or started.
     """
     configuration = configured(worker_properties, {}, override)
     warn_of_unknown(configuration)

@@ -18,8 +18,7 @@ from controlplane.worker.standalone.offset_file import LoadedOffsets, OffsetFile
 from controlplane.worker.standalone.standalone_log import StandaloneLog
 
 OFFSETS_FILE, RECORDS_LOG = "offset.storage.file.filename", "records.log"
-"""Settings that say where a standalone worker keeps its data, together with
-`bootstrap.servers`."""
+"""Settings that, with `bootstrap.servers`, say where a standalone worker keeps its data."""
 
 
 class WorkerStorage(NamedTuple):

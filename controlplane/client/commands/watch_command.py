@@ -1,7 +1,7 @@
 """`watch`: follow changes as they happen, until Ctrl-C. Kafka's workers do not have it.
 
 The command reconnects after a broken connection, and loses no change: the server resumes after the
-last id. Without `--after`, the first id is that of the present position.
+last id. Without `--after`, the server first sends the id of the present position.
 """
 
 import asyncio

@@ -14,7 +14,8 @@ UNKNOWN = "?"
 """Cell for a lag that is unknown."""
 
 AT_ONCE = 8
-"""Requests at once: each may wait for another cluster, and the server bounds its connections."""
+"""Number of requests at once. Each may wait for a Kafka cluster, and uses one of the connections
+that the server allows."""
 
 ProgressAnswer = Mapping[str, Any]
 """Answer to `GET /connectors/{c}/progress`."""

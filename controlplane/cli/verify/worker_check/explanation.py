@@ -67,7 +67,7 @@ class DifferingPart(NamedTuple):
 
 
 class _OffsetTally:
-    """Counts the source partitions whose last record contradicts an answer with offsets.
+    """Collects the source partitions whose last record contradicts an answer with offsets.
 
     The comparison of whole answers after each record would take hours for 10,000 offsets.
     """
@@ -82,7 +82,11 @@ class _OffsetTally:
         }
 
     def take(self, entry: Entry) -> None:
-        """Compare an accepted record with the answer; other records count as no contradiction."""
+        """Compare an accepted record with the answer.
+
+        Records of other connectors or with unreadable keys are skipped. An unreadable offset counts
+        as no contradiction.
+        """
         subject = decode_partition(entry.key, self._profile)
         if isinstance(subject, Invalid) or subject.connector != self._connector:
             return
