@@ -94,9 +94,9 @@ class ReadableLog(Protocol):
         """Offset after the last record that can be read now or soon, per partition.
 
         It lies after every record whose `append` through this object has returned. On Kafka it is
-        the last stable offset, or the end of this object's last record if that is greater. The last
-        stable offset passes a committed record only when its marker is written, after the commit
-        returned. Raises `LogNotUsable` for a missing topic.
+        the last stable offset, or the end of this object's last record if that is greater. A commit
+        returns before its marker is written. Until then the last stable offset lies before the
+        committed records. Raises `LogNotUsable` for a missing topic.
         """
         ...
 

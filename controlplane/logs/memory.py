@@ -71,7 +71,7 @@ class PartitionColumns:
             self._aborted.append(entry.aborted)
 
     def check_holds(self, entries: Iterable[Entry]) -> None:
-        """Raise `LogNotUsable` unless each entry, all below the end, is in this partition."""
+        """Raise `LogNotUsable` unless each entry is stored; all given offsets lie below the end."""
         for entry in entries:
             index = bisect_left(self._offsets, entry.offset)
             if index == len(self._offsets) or self._offsets[index] != entry.offset:

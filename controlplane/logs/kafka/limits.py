@@ -87,10 +87,10 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     coordinator compares the epoch.
 
     Coordinators forget a writer without transactions after
-    `transactional.id.expiration.ms` (a week). The next writer then gets a new id, and markers of
-    the new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a
-    day). This time counts from the timestamp of the newest record, so old records do not renew
-    it."""
+    `transactional.id.expiration.ms` (a week). The next writer then gets a new producer id. Markers
+    of the new producer id do not fence the old one. A partition forgets an epoch after
+    `producer.id.expiration.ms` (a day). This time counts from the timestamp of the newest record,
+    so old records do not renew it."""
 
     compression: str = "none"
     """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""

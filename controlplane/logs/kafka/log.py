@@ -147,7 +147,7 @@ class KafkaLog(KafkaReader):
     async def topics(self) -> Mapping[str, int]:
         """Visible topics with their number of partitions; see `KafkaReader.topics`.
 
-        A topic that is gone loses its own ends: a later topic of the name is another one.
+        Own ends of a deleted topic are forgotten: a later topic of that name is another one.
         """
         numbers = await super().topics()
         for topic in self._own_ends.keys() - numbers.keys():

@@ -213,7 +213,8 @@ def batches_after(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[App
     `at` moves to the ends of these batches.
 
     Raises:
-        CommitGap: other entries may lie in between: the tail must read the file. `at` is unchanged.
+        CommitGap: the commit may lack entries after `at`, so the tail must read the file. `at` is
+            unchanged.
     """
     by_partition: dict[TopicPartition, list[Entry]] = {}
     for entry in commit:

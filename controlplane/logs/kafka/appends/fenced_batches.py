@@ -89,7 +89,7 @@ class FencedBatches(ProducerOwner):
         return existing - self._established.keys()
 
     def establish(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Note that a transaction of the present epoch has ended in these partitions.
+        """Mark partitions as established: a transaction of the present epoch has ended in them.
 
         `ends`: an offset of each partition, after all records that this writer has appended.
         """

@@ -112,8 +112,8 @@ class Transactions(ProducerOwner):
         # Raises the reason if no broker can be reached; aiokafka hides it.
         await self._cluster.layout([])
         if self._producer is not None:
-            # If this claim fails, `settle` renews the old epoch. The coordinator refuses the old
-            # epoch if the failed claim has changed it.
+            # If this claim fails, `settle` requests the epoch after the old one. The coordinator
+            # refuses that request if the failed claim has changed the epoch.
             self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
         await self._drop_producers()
         await self._start(None)

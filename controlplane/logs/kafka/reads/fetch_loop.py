@@ -24,8 +24,8 @@ class FetchLoop:
     """Reads partitions from their positions on, each up to its stop if there are stops.
 
     `positions` advance with every answer. After an error a new `run` continues from them, so no
-    record is lost or repeated. `answers` counts successful answers. It measures progress, because
-    an answer may contain only transaction markers. The caller of `run` sets `trouble` to the
+    record is lost or repeated. `answers` counts successful answers. An answer without records is
+    progress, too: it may contain transaction markers. The caller of `run` sets `trouble` to the
     current failure. `run` clears it only once every leader has answered: while one is gone, the
     others still answer.
 
