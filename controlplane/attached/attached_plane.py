@@ -396,7 +396,7 @@ class AttachedPlane:
             return Rejected(Reason.FAILED, str(failure))
 
     def _step(self, request: CommandRequest) -> str:
-        """Name of the last begun request of several; empty: none, or the command has only one."""
+        """Name of the last request that was begun; empty if none was, or if there is only one."""
         return progress_of(self._trail.commands[request.command_id]).step
 
     async def _end_later(self, job: _QueuedRequest, failure: Exception) -> None:

@@ -195,7 +195,7 @@ class ConnectClient:
         return asyncio.get_running_loop().time() + self._limits.retry_ms / 1_000 > deadline
 
     def _rank(self, name: str, index: int) -> None:
-        """Move a worker: the latest answer comes first, the latest attempt without one last."""
+        """Move a worker: to the front after an answer, to the end if it may hang."""
         self._ranking.remove(name)
         self._ranking.insert(index, name)
 

@@ -161,7 +161,7 @@ class CommandExecution:
     async def resume_undo(
         self, accepted: AcceptedCommand, plan: Plan, command: RestoreConnector
     ) -> AttachedAnswer:
-        """Continue an undo that was cut off once its first request had begun.
+        """Continue an undo that was cut off after its first request had begun.
 
         A connector that another client has changed in the meantime is left as it is.
         """
@@ -205,7 +205,7 @@ class CommandExecution:
     async def _has_offsets(self, connector: str) -> bool:
         """True unless the connector surely has no offsets.
 
-        A reset of nothing is left out: some workers hang at it (exactly-once, own offsets topic).
+        Without offsets no reset is sent: some workers hang at it (exactly-once, own offsets topic).
         """
         shown = await self._client.get(connector_path(connector, "offsets"))
         return not isinstance(shown, dict) or bool(shown.get("offsets"))
@@ -331,7 +331,7 @@ def _removal_refusal(answer: AttachedAnswer) -> str | None:
 
 
 def _with_remains(failure: Rejected, connector: str, why: str | None) -> Rejected:
-    """Add to the refusal of a creation why its removal was refused; None: it was not refused."""
+    """Add the reason of a refused removal to a creation's refusal; None: the removal succeeded."""
     if why is None:
         return failure
     return Rejected(failure.reason, _REMAINS.format(failure.text, connector, why))

@@ -159,7 +159,7 @@ def uses_proxy(url: httpx.URL) -> bool:
 
 
 _WITH_BODY = ("POST", "PUT", "PATCH")
-"""Methods whose requests always have a length: a server may wait for the body without one."""
+"""Methods whose requests always have a length: without it, a server may wait for a body."""
 
 
 class _WorkerConnection(asyncio.Protocol):
@@ -220,7 +220,7 @@ class _WorkerConnection(asyncio.Protocol):
         elif self._parser.their_state is h11.SEND_RESPONSE:
             self._fail(httpx.RemoteProtocolError(_DISCONNECTED))
         else:
-            self._receive(b"")  # the end of a body without a length, or a lost rest
+            self._receive(b"")  # ends a body without a length; h11 refuses one that is cut off
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False

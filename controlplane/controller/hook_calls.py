@@ -15,9 +15,9 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Time in seconds after which a closing controller stops waiting for the calls of dry runs.
+"""Time in seconds from `close` on, after which the dry runs that still wait for a call are ended.
 
-`close` does not wait for it. Commands that wait for a call are cancelled immediately. A worker
+`close` itself returns at once. Commands that wait for a call are cancelled immediately. A worker
 waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
 """
 

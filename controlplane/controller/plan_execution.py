@@ -394,7 +394,7 @@ class LogWriter:
         """Topics that the reader follows."""
         fast = epoch is not None and isinstance(log, HasFastBatches) and log.has_fast_batches
         self.splits_batches = fast
-        """True: a batch for each topic takes less time than one of several topics."""
+        """True: one batch per topic takes less time than a single batch of several topics."""
 
     async def append(self, *parts: RequestDrafts) -> Sequence[Position]:
         """Append one atomic batch, in the order of its parts; return the positions of its records.
