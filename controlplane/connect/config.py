@@ -103,7 +103,7 @@ def _check_words(definition: ConfigKey, words: str) -> None:
 
 
 def _only_type(words: str) -> str | None:
-    """Return the only type that a key with these valid values can have; None: there are others."""
+    """Return the type that a key with these valid values must have; None: several types fit."""
     types = (type_ for start, type_ in _ONLY_TYPES.items() if words.startswith(start))
     return next(types, None)
 

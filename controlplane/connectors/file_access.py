@@ -1,4 +1,7 @@
-"""Folders whose files connectors may open. Configs come over HTTP: they reach no other files."""
+"""Folders whose files connectors may open.
+
+Clients send configs over HTTP. So no config gives access to files outside of these folders.
+"""
 
 import os
 from collections.abc import Iterable

@@ -132,7 +132,7 @@ def lines_with_lengths(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
         if not rest and chunk.endswith(b"\n") and b"\r" not in chunk:
             yield chunk[:-1], len(chunk)
             continue
-        # A long line is searched once, in its last chunk.
+        # Chunks without an end of a line are only gathered. So a long line is searched once.
         may_end = ends_with_return or chunk.endswith(b"\n") or b"\r" in chunk
         ends_with_return = chunk.endswith(b"\r")
         rest += chunk
@@ -212,7 +212,9 @@ class FileStreamSink(FileConnector, Sink):
 
 
 def _printed_value(record: SinkRecord) -> str:
-    """Return the value as Java's `println` shows it. Bytes have no text there: as in Python.
+    """Return the value as Java's `println` shows it; a value with bytes, as Python's `str` does.
+
+    Java would show the address of the bytes in memory.
 
     Half of a surrogate pair, which UTF-8 lacks, becomes `?`, as in Java.
     """

@@ -162,9 +162,11 @@ class ConnectorTrial:
     async def _polls(self, awaited: str, *, failing: bool = True) -> AsyncIterator[None]:
         """Iterate at an interval until the caller ends the loop.
 
+        `failing`: a failure of the connector or a task ends the wait.
+
         Raises:
-            AssertionError: `PATIENCE_S` is over, or, if `failing`, the connector or a task has
-                failed.
+            AssertionError: `PATIENCE_S` is over; or the connector or a task has failed, and
+                `failing` is True.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_S

@@ -158,7 +158,10 @@ class LogProducer:
                 return
 
     def _late_records(self, batch: Sequence[QueuedRecord]) -> int:
-        """Return the number of records whose time limit has ended: at least the oldest ones."""
+        """Return the number of records whose time limit has ended.
+
+        The oldest records always count: their limit has caused the `DeliveryTimeout`.
+        """
         limit_s = self._limits.delivery_timeout_ms / 1_000
         newest_s = max(batch[0].queued_s, asyncio.get_running_loop().time() - limit_s)
         return bisect_right(batch, newest_s, key=lambda queued: queued.queued_s)
@@ -302,7 +305,8 @@ async def appended_since(
 async def _run_of(records: Sequence[Record], entries: Sequence[Entry]) -> Sequence[Entry] | None:
     """Return the first consecutive entries with the contents of these records.
 
-    Most runs differ in their first entry: other tasks may have written very many entries.
+    Only a run whose first entry fits is compared as a whole: other tasks may have written very many
+    entries.
     """
     contents = [*map(_content, records)]
     async for first in sliced(range(len(entries) - len(records) + 1)):

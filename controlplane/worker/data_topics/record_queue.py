@@ -147,7 +147,7 @@ class RecordQueue:
             self._room.notify_all()
         try:
             await self._send_batch(batch)
-        except Exception as defect:  # noqa: BLE001 - it belongs to the records
+        except Exception as defect:  # noqa: BLE001 - each record fails with it
             for queued in batch:
                 queued.settle(ProducerFailure(repr(defect)))
         except asyncio.CancelledError:

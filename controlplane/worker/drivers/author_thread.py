@@ -186,9 +186,9 @@ class AuthorThread:
         """Submit a call, and return the future of its result; the future is of the caller's loop.
 
         If the function returns an awaitable, the thread awaits it. The future fails with the
-        exception that the function raises. `AuthorExit` replaces `CancelledError`, and one that is
-        no `Exception`, such as `SystemExit`. If the connector's code cancels the asyncio task of
-        the call, the future fails with `AuthorExit`, too.
+        exception that the function raises. `AuthorExit` replaces `CancelledError`, and each
+        exception that is no `Exception`, such as `SystemExit`. If the connector's code cancels the
+        asyncio task of the call, the future fails with `AuthorExit`, too.
         """
         if self._notices is None:
             return self.submit_wait(function, *arguments)
@@ -422,7 +422,7 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     except BaseException as ended:
         task = asyncio.current_task()
         if isinstance(ended, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # the thread knows by whom the call was cancelled
+            raise  # `_settle` finds out whether the runtime or the connector has cancelled
         raise AuthorExit(f"The connector raised {description_of(ended)}") from ended
     finally:
         end_if_forked(process)

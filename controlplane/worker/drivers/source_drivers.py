@@ -51,7 +51,10 @@ Acknowledged = tuple[SourceRecord, RecordMetadata | None]
 """A record and its position in the log; None: the record was filtered or dropped."""
 
 DelayedCall = asyncio.Future[Any]
-"""Call of the author's code that follows once `read` pauses; its caller handles its failure."""
+"""Call of the author's code that runs once `read` pauses.
+
+The code that gets this future handles a failure of the call.
+"""
 
 OffsetsToCommit = Callable[[], Iterable[OffsetPair]]
 """Returns the offsets of the coming commit. It is called in the author's thread."""
@@ -356,7 +359,8 @@ class GeneratorDriver:
         None: the generator blocks the thread, or it has yielded items that no poll has returned
         yet. The hook's answer could cover such items, whose offsets must not be committed yet.
 
-        After a failure of `read`, the hook is not called: its answer could cover a refused item.
+        After a failure of `read`, the hook is not called: its answer could cover an item whose
+        check has failed.
         """
         if not self.has_offsets_hook or self._failed is not None:
             return ()

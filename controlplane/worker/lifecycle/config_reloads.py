@@ -66,7 +66,8 @@ class ConfigReloads:
     def _expired(self, connector: str, config: Mapping[str, Any]) -> None:
         """Restart a connector; its values are then read again, and set new timers.
 
-        An old config leaves the timers of the present one: the connector is not restarted then.
+        Only the timers of this config end. If the connector has a newer config by now, the callback
+        restarts nothing.
         """
         timers = self._timers.pop(connector, {})
         for path, timer in timers.items():

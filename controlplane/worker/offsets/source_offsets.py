@@ -50,7 +50,9 @@ class OffsetBatches(NamedTuple):
 
 
 class SourceOffsetStore:
-    """Committed offsets of a connector from the start of its tasks on. Other threads may read it.
+    """Committed offsets of a connector: read when its tasks start, then updated by their commits.
+
+    Other threads may read the object.
 
     A thread makes the object: the offsets of a state may be very many.
 

@@ -172,8 +172,9 @@ class AtLeastOnce:
     def _is_tolerated(self, failure: BaseException) -> bool:
         """True if `errors.tolerance` covers a failed send.
 
-        An outage is no error of a record, nor is another process that has taken over. The source
-        must not hear of such a record as dropped: it could remove the record.
+        An outage is no error of a record, nor is another process that has taken over. In these
+        cases, the source must not be told that the record was dropped. A source may delete the data
+        of a dropped record.
         """
         return self._tolerant and not isinstance(failure, DeliveryTimeout | ProducerFenced)
 

@@ -126,7 +126,10 @@ class SinkTaskRun:
         self._rewound: set[TopicPartition] = set()
         """Partitions whose rewind no commit has written."""
         self._uncommitted: set[TopicPartition] = set()
-        """Partitions whose offset in `_committed` no commit of this run has written."""
+        """Partitions whose offset in `_committed` is that of an assignment or a rewind.
+
+        No commit of this run has written this offset.
+        """
         self._batch: list[SinkRecord] = []
         """Converted records that were not put yet."""
         self._behind_batch: dict[TopicPartition, int] = {}
@@ -404,10 +407,10 @@ class SinkTaskRun:
             self._measure_positions()
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
-        """True if the commit of an offset is due, and it is not beyond the consumed records.
+        """True if the commit of an offset is due, and all records before the offset are consumed.
 
-        It is due if it differs from the committed one, or after a rewind. False for a partition
-        that is not assigned.
+        The commit is due if the offset differs from the committed one, or after a rewind. False for
+        a partition that is not assigned.
         """
         consumed = self._consumed.get(partition)
         if consumed is None or offset > consumed:
