@@ -25,8 +25,8 @@ PROMPT_MS = 12 * 60 * 60 * 1000
 """Longest time between two looks in which, by default, no deletion is missed: 12 hours, in ms.
 
 A look reads a partition up to the end of the log. Kafka keeps a tombstone for
-`delete.retention.ms`, by default 24 hours. A manifest records only when a look ended. So the other
-12 hours allow for the duration of the look.
+`delete.retention.ms`, by default 24 hours. A manifest stores the end time of a look, not its start.
+So the other 12 hours allow for the duration of the look.
 """
 
 

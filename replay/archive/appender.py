@@ -176,7 +176,7 @@ class Appender:
         """True if a written manifest belongs to the chain; otherwise the manifest is removed.
 
         A merge may have replaced and removed an earlier manifest of this name since the append
-        began. Then a later manifest exists, and the archive lacks the appended records.
+        began. Then readers begin with a later manifest, and the appended records do not count.
         """
         if is_last(self._store, self._name, made.number):
             return True

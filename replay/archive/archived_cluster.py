@@ -188,5 +188,5 @@ def _check_whole(
     for topic, partition in (*left, *parts):
         if (topic, partition) not in parts or (partition and (topic, partition - 1) not in parts):
             raise ArchiveCorrupt(
-                f"the manifests leave out a partition of {topic} up to {partition}: restore them"
+                f"the manifests lack partition {partition} of {topic}, or a lower one: restore them"
             )

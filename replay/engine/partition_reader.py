@@ -22,7 +22,7 @@ from replay.kernels.status_rows import counting_rows, with_earlier_time
 
 SMALL_ROWS = 10_000
 """Limit of rows of a partition that is reduced together with others. A larger partition is faster
-alone, because values are read only from row groups with last rows."""
+alone: values are then read only from row groups that hold the last row of a key."""
 
 GROUP_ROWS = 65_536
 """Limit of rows that are reduced together; it bounds the memory."""
@@ -92,7 +92,7 @@ class PartitionReader:
         return is_offsets and part.rows <= SMALL_ROWS and self._sees_aborted(part)
 
     def reduced_group(self, group: Sequence[PartitionPlan]) -> list[pa.Table]:
-        """Rows that count of each part of a group of `groups`.
+        """Rows that count, for each part of a group that `groups` has formed.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.

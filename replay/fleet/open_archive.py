@@ -115,7 +115,8 @@ class OpenArchive(Generic[FrameT]):
     `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end. Other
     texts raise `UnknownMoment`.
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
-    distinct ones. The other methods raise a ValueError for several. All of them raise it for none.
+    distinct ones. The other methods raise a ValueError for several. Every method raises it for an
+    empty sequence.
 
     In the tables of `clusters()`, `partitions()`, `summaries()` and `write_state()`, a cluster
     without an answer has a row with the reason. In the other tables such a cluster has no rows, and

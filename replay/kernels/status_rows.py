@@ -78,7 +78,7 @@ def _with_values(last: pa.Table) -> pa.Array:
 def _counting(
     rows: RowRun, later: pa.Array, undecided: pa.Array, *, aborted: bool, removed: bool
 ) -> tuple[pa.Array, RowIndexes]:
-    """Keys with values in this run and in no later one, and its rows that may count.
+    """Keys with values in this run and in no later one; and the rows of this run that may count.
 
     Three kinds of rows may count:
 

@@ -87,7 +87,7 @@ def _removed_after_cut(
 ) -> Iterator[str]:
     """Find removed records in originals that begin after the cut.
 
-    An original does so if the greatest timestamp of its predecessor is later than the cut.
+    An original begins after the cut if its predecessor has a greatest timestamp later than the cut.
     """
     for before, original in pairwise(originals):
         is_after = before.end <= original.start and before.latest_ms > cut_ms

@@ -19,9 +19,9 @@ def groups(
 ) -> Iterator[Sequence[Segment]]:
     """Yield groups of two or more consecutive segments that together fit into one segment.
 
-    Each group has a segment with a `fresh` file, written since the last merge. The last merge has
-    handled all other groups. If it wrote several segments for a group, the records have too many
-    bytes for one segment.
+    Each group has a segment with a `fresh` file, written since the last merge. Groups without one
+    are left out: the last merge has handled them. A merge writes several segments for a group only
+    if the records have too many bytes for one.
     """
     group: list[Segment] = []
     records = stored_bytes = 0  # of the group: a group may have very many segments

@@ -1,7 +1,7 @@
 """Unreadable records: written by other programs, damaged, or of a newer release.
 
-Records are counted by topic, and some are listed. `replay lint --hazards` shows the effect of those
-that throw on a worker of each release.
+Records are counted by topic, and some are listed. `replay lint --hazards` shows the records at
+which a worker throws, and the effect in each release.
 """
 
 from collections import Counter

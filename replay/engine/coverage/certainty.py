@@ -266,8 +266,8 @@ class ArchiveCertainty:
         is_at_end = is_whole and not self.counts.archived(place, end, look_end)
         if is_at_end or not self.counts.missing(place, start, end):
             return
-        # The state stays unknown until the end of the look. The next record of a missing key may be
-        # the look's last record.
+        # The state stays unknown until the end of the look. The key of a missing record may have
+        # its next record only there.
         until = self._archived_end(place, look_end) if is_whole else look_end
         missing = self.counts.missing(place, start, until)
         if missing:
