@@ -39,7 +39,7 @@ from replay.fleet.feed.feed_tables import FeedTables
     metavar="SECONDS",
     type=Number(0.1),
     default=60,
-    help="Seconds between two looks at the archive. [default: 60]",
+    help="Seconds between two checks for new records. [default: 60]",
 )
 @click.option(
     "--checkpoint",

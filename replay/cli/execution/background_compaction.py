@@ -37,8 +37,8 @@ CHECK_S = 60
 GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
-They stay for half of the interval if that is shorter. Each merge starts the time anew, so with a
-time longer than the interval they would never be removed.
+They stay for half of the interval if that is shorter. The time counts from the last merge. With a
+time longer than the interval, every removal would come too early.
 """
 
 NICENESS = 10
@@ -69,7 +69,7 @@ class BackgroundCompaction:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Compact during the block; a compaction in progress is then stopped, without damage."""
+        """Compact during the block. At its end, stop a compaction in progress, without damage."""
         task = asyncio.create_task(self._repeat())
         try:
             yield

@@ -30,7 +30,7 @@ class WatchOptions(NamedTuple):
     """Pause between batches, and the form of what is printed."""
 
     every_s: float | None
-    """Seconds between two looks at the archive; None: one look."""
+    """Seconds between two checks of the archive for new records; None: one check."""
     output: str
     """`table` for people, or `json`."""
     least: str
@@ -115,7 +115,7 @@ def check_archive(feed: ArchiveFeed, archive: ArchiveInput) -> None:
 def watch_here(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None) -> None:
     """Run batches in this process; with a pause, until Ctrl-C.
 
-    A later outage of the archive is printed, and the next look tries again.
+    A later outage of the archive is printed, and the next check tries again.
     """
     feed.advance()
     printer.catch_up()

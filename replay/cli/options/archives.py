@@ -96,7 +96,7 @@ class ArchiveInput(NamedTuple):
         return profiles_named(names, read_profile, exactly_once=self.exactly_once)
 
     def source(self, *, derived: bool = True) -> ArchiveSource:
-        """The archive as a value; its absolute path (`anywhere`) is valid in tasks."""
+        """The archive as a value; `ArchiveSource.anywhere` makes its path absolute, for tasks."""
         # Even if the archive is a folder, the output may go to an object store.
         settings = command_settings()
         return ArchiveSource(self.archive, settings, self.trusting, self.exactly_once, derived)
