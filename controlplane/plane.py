@@ -95,8 +95,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     exactly_once: bool = False
     limits: CommandLimits = CommandLimits()
     follower: FollowerLimits = FollowerLimits()
-    """Limits of following the log. `gather_ms` is always 0. The records of one writer arrive in
-    order, and each command waits until its records have been read."""
+    """Limits of following the log. `gather_ms` is always 0: a command waits until its records are
+    read, and a window would delay that. The records of one writer arrive in order anyway."""
     upkeep: UpkeepSettings = UpkeepSettings()
     catalogue: str | None = None
     """File that lists connector classes; ignored if `Surroundings.plugins` is set."""
@@ -247,7 +247,7 @@ class ControlPlane:
 
     @property
     def epoch(self) -> int:
-        """Epoch of this writer; a worker that appends with it is fenced together with it."""
+        """Epoch of this writer. A worker that appends with this epoch is fenced with the writer."""
         return self._controller.epoch
 
     @property

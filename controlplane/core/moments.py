@@ -12,19 +12,19 @@ from controlplane.core.entry import Position
 from controlplane.core.state import Topics
 
 MOMENT_LENGTH = 4_096
-"""Most characters of a moment: enough for a vector over hundreds of partitions."""
+"""Maximum characters of a moment: enough for a vector over hundreds of partitions."""
 
 LAST_OFFSET = 2**63 - 1
 """Greatest offset: Kafka stores it in a Java long."""
 
 PARTITION_DIGITS = 9
-"""Most digits of a partition number: every such number fits into Kafka's 32 bits."""
+"""Maximum digits of a partition number: every such number fits into Kafka's 32 bits."""
 
 TIME_DIGITS = 15
-"""Most digits of a time in ms: the end of the year 9999 has 15."""
+"""Maximum digits of a time in ms: the end of the year 9999 has 15."""
 
 TEXT_SHOWN = 60
-"""Most characters of a text that a message quotes."""
+"""Maximum characters of a text that a message quotes."""
 
 CLOCKS_DIFFER_MS = 10_000
 """Tolerance for a client's clock that runs ahead. Only a time beyond it counts as the future."""

@@ -209,7 +209,7 @@ class Call(NamedTuple):
 
 
 def check_head(request: Request, profile: Profile) -> None:
-    """Refuse an absolute target or media types as the server of a release does, whatever the path.
+    """Refuse an absolute target or a media type that a release's server refuses for every path.
 
     Raises:
         ServerRefusal: the target holds a user name or contradicts the header `Host`, or the server

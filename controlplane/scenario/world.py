@@ -73,8 +73,11 @@ _HOOK = (
     "by the config key 'hook': accepts accepts, unsupported raises UnsupportedOperationException, "
     "refuses raises ConnectException('No such table')"
 )
-"""Answers of `alterOffsets` in these classes, as pairs: a value of the config key `hook`, and the
-answer. With `hook=accepts` it accepts. Without the key it declines."""
+"""Answers of these classes to `alterOffsets`, in the words of a catalogue.
+
+The first word of each case is a value of the config key `hook`; the other words are the answer.
+`accepts accepts` means: with `hook=accepts` the class accepts. Without the key it declines.
+"""
 
 
 @cache

@@ -96,5 +96,5 @@ def frozen(value: Any) -> tuple[Any, ...]:
 
 
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
-    """Encode a partition's key as a worker does after decoding one: fields in HashMap order."""
+    """Encode the key of a partition as a worker writes a decoded key: fields in HashMap order."""
     return json_codec.encode_hash_order([connector, partition])

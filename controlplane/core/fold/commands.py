@@ -56,7 +56,8 @@ class CommandFold:
             case None:
                 self._forget(_id_of(entry.key))
             case CommandAccepted():
-                # An earlier end belongs to another use of the id, which had been forgotten.
+                # The trace may have the end of an earlier command with this id. The writer
+                # had forgotten that one: otherwise it would have repeated the earlier answer.
                 self._put(record.command_id, accepted=record, finished=None)
             case CommandFinished():
                 self._put(record.command_id, finished=record)

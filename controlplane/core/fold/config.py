@@ -161,8 +161,8 @@ class ConfigFold:
     def _invalid(self, record: Invalid) -> RecordFate:
         """Fate of bytes that are no record.
 
-        A commit without a connector config is discarded before its value is checked, so it never
-        throws.
+        Some releases discard a commit without a connector config before they check its value. In
+        these releases it never throws.
         """
         name = record.about.removeprefix("commit-")
         if record.advances and name != record.about and self._orphan(name):

@@ -38,8 +38,8 @@ def version_default(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
 def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
     """Recommend the available converters, and the present versions of those in use."""
     if not (subject.profile.versioned_plugins and subject.path.definition("connector")):
-        # The release, or a catalogue without Kafka's definitions, lacks version keys. `checked`
-        # does not show this: a null in the config adds such a key there, with an error.
+        # The release lacks version keys, or the catalogue lacks Kafka's definitions. A search in
+        # `checked` is not enough: a null in the config adds a version key there, with an error.
         return
     set_facts(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _CONVERTER_KINDS.items():

@@ -50,7 +50,7 @@ class ValidationSubject(NamedTuple):
         """Check the config against a definition.
 
         Values from config providers are unknown here, and count as valid. A password stays hidden:
-        its text may be secret beside the reference.
+        the text around the reference to a provider may be secret.
         """
         checked = check(definition, self.config, self.find)
         for name in self.provided_keys() & checked.keys():

@@ -42,8 +42,8 @@ class Danger(Enum):
     PARTITION_ORDER = "depends on the order between partitions"
     """Two workers that read the same log may permanently have different states."""
     OFFSET_UNREACHABLE = "cannot be reached by its key"
-    """Reads show null, or the value of another key. A reset writes its tombstone under that other
-    key, so the offset stays."""
+    """A worker looks up another key instead. Reads show that key's value, or null. A reset writes
+    its tombstone under that key, so the offset stays."""
 
 
 class Hazard(msgspec.Struct, frozen=True):

@@ -266,7 +266,7 @@ _INTEGERS = {"int/Int": 32, "long/Long": 64}
 """Bits of Java's integers, the smallest first."""
 
 _BIG_INTEGER = "BigInteger"
-"""Argument of creators that Jackson 2.10 does not know."""
+"""Argument type of a creator. Jackson 2.10 knows no creator for this type."""
 
 _LONG_DIGITS = 20
 """Maximum characters of a number that may be a `long`."""

@@ -104,7 +104,7 @@ PLUGINS = (
         connector_plugins.definitions,
     ),
 )
-"""Views of the connector classes. No log holds them, so they have no past."""
+"""Views of the plugins. No log holds plugins, so these views have no past."""
 
 
 def _connector_endpoints() -> Iterator[Endpoint]:

@@ -91,7 +91,7 @@ def _fill(
     *,
     with_records: bool,
 ) -> list[Entry]:
-    """Fill a page with changes until the client leaves; return the records of the page."""
+    """Fill a page with changes until it is full or the client has left; return their records."""
     changed: dict[Position, Entry] = {}
     for entry, event in _changes(records, fold):
         if event is None:

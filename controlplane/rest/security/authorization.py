@@ -8,8 +8,9 @@ Beneath `/compat/{release}` the order is that of Connect's basic authentication 
 - The refusal is the extension's text, without a challenge.
 - Requests among workers need no name, because they are signed (KIP-507).
 
-The extension fails with 500 if a header is not Base64; here the usual refusal is sent. A missing
-role is 403 in both places; the extension has no roles.
+The extension fails with 500 if a header is not Base64; here the usual refusal is sent. The
+extension has no roles. A caller without the required role gets 403, at the root and beneath
+`/compat/{release}`.
 
 Kafka: `org.apache.kafka.connect.rest.basic.auth.extension.JaasBasicAuthFilter`.
 """
