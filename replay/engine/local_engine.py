@@ -134,7 +134,7 @@ class LocalEngine:
             ArchiveCorrupt: a file is missing or damaged.
         """
         reader = self._reader(profiles)
-        groups = list(reader.groups(plan.busy, _CORES))
+        groups = list(reader.groups(plan.busy))
         tables: list[pa.Table] = []
         reduced = concurrently(reader.reduced_group, groups, max(1, min(len(groups), _CORES)))
         for group, group_tables in zip(groups, reduced, strict=True):

@@ -5,7 +5,6 @@ Spark tasks and threads of the local engine run it.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import compress
 
 import pyarrow as pa
 
@@ -65,20 +64,13 @@ class PartitionReader:
             )
         return last_values(runs, aborted=aborted)
 
-    def groups(
-        self, parts: Sequence[PartitionPlan], at_once: int = 1
-    ) -> Iterator[list[PartitionPlan]]:
-        """Group parts: small partitions of offsets are reduced together, others alone.
-
-        Small partitions are shared out evenly to `at_once` threads.
-        """
-        is_small = [self._is_small(part) for part in parts]
-        share = sum(part.rows for part in compress(parts, is_small)) / at_once
+    def groups(self, parts: Sequence[PartitionPlan]) -> Iterator[list[PartitionPlan]]:
+        """Group parts: small partitions of offsets are reduced together, others alone."""
         group: list[PartitionPlan] = []
         rows = 0
-        for part, small in zip(parts, is_small, strict=True):
-            fits = small and rows < share and rows + part.rows <= GROUP_ROWS
-            if group and not fits:
+        for part in parts:
+            small = self._is_small(part)
+            if group and not (small and rows + part.rows <= GROUP_ROWS):
                 yield group
                 group, rows = [], 0
             group.append(part)

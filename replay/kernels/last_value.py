@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from replay.kernels.row_runs import (
-    HeldRows,
+    KeysOfParts,
     NumberedKeys,
     RowIndexes,
     RowRun,
@@ -44,32 +44,31 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
 def last_values_of_parts(parts: Sequence[Sequence[RowRun]]) -> list[pa.Table]:
     """Last row of each key of several partitions, all rows being visible.
 
-    The result is that of `last_values` for each partition. All parts together must have at least
-    one row. All rows are reduced by one call: for a few thousand rows, calls take longer than the
-    work.
+    The result is that of `last_values` for each partition. Each part must have at least one run,
+    and all parts together at least one row. All rows are taken by one call: for a few thousand
+    rows, calls take longer than the work.
     """
-    rows = HeldRows(_concatenated([run.read(*LAST.names) for runs in parts for run in runs]))
-    keys = NumberedKeys.of(rows.read("key").column("key"))
-    lengths = [sum(map(len, runs)) for runs in parts]
-    numbers = keys.codes * len(parts) + np.repeat(np.arange(len(parts)), lengths)
-    dense = pa.array(numbers).dictionary_encode()
-    last = np.empty(len(dense.dictionary), np.int64)
-    last[dense.indices.to_numpy()] = np.arange(len(numbers))  # the last row, as in `NumberedKeys`
-    places = np.sort(last)
-    picked = _picked(rows, places, keys.at(places))
-    cuts = np.searchsorted(places, np.cumsum([0, *lengths]))
+    tables = [_joined_table(runs) for runs in parts]
+    keys = KeysOfParts.of([table.column("key") for table in tables])
+    places = keys.last_places()
+    columns = [
+        _taken([table.column("offset") for table in tables], places),
+        keys.at(places),
+        _taken([table.column("value") for table in tables], places),
+    ]
+    picked = pa.table(columns, schema=LAST)
+    cuts = np.searchsorted(places, np.cumsum([0, *(table.num_rows for table in tables)]))
     return [picked.slice(first, end - first) for first, end in pairwise(cuts)]
 
 
-def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
-    """Concatenate rows of files whose keys have different dictionaries."""
-    return pa.table(
-        [
-            pa.chunked_array([chunk for table in tables for chunk in table.column(name).chunks])
-            for name in LAST.names
-        ],
-        names=LAST.names,
-    )
+def _joined_table(runs: Sequence[RowRun]) -> pa.Table:
+    tables = [rows.read(*LAST.names) for rows in runs]
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
+def _taken(columns: Sequence[pa.ChunkedArray], places: RowIndexes) -> pa.ChunkedArray:
+    whole = pa.chunked_array([chunk for column in columns for chunk in column.chunks])
+    return whole.take(pa.array(places))
 
 
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:

@@ -16,6 +16,8 @@ RowTimes = npt.NDArray[np.int64]
 
 _KEYS = pa.dictionary(pa.int32(), pa.binary())
 
+_NULL_KEY = pa.nulls(1, pa.binary())
+
 
 class RowRun(Protocol):
     """Consecutive rows of one partition. Columns are read on demand."""
@@ -83,17 +85,11 @@ class NumberedKeys(NamedTuple):
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> "NumberedKeys":
         """Number the keys of a column. Equal keys get one number, in any dictionary."""
-        if not pa.types.is_dictionary(column.type):
-            # One chunk: otherwise each dictionary would repeat the keys of all earlier chunks.
-            chunk = column.combine_chunks()
-            column = pa.chunked_array([chunk]) if isinstance(chunk, pa.Array) else chunk
-            column = column.dictionary_encode()
-        whole = column.cast(_KEYS).unify_dictionaries().combine_chunks()
-        if isinstance(whole, pa.ChunkedArray):  # a column of no chunk or of several
-            whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], _KEYS)
-        null = len(whole.dictionary)
-        codes = whole.indices.fill_null(null).to_numpy(zero_copy_only=False)
-        return cls(whole.dictionary, codes.astype(np.int64))
+        whole = _one_dictionary(column)
+        indices = whole.indices
+        if indices.null_count:
+            indices = indices.fill_null(len(whole.dictionary))
+        return cls(whole.dictionary, indices.to_numpy().astype(np.int64))
 
     def last(self, among: RowIndexes | None = None) -> RowIndexes:
         """Last row of each key, by its number; -1 if no row has it."""
@@ -118,6 +114,53 @@ class NumberedKeys(NamedTuple):
             pa.array(self.codes[places], mask=self.codes[places] == len(self.dictionary)),
             self.dictionary,
         ).cast(pa.binary())
+
+
+class KeysOfParts(NamedTuple):
+    """Keys of the rows of several partitions as numbers. Partitions share no numbers.
+
+    So no key is compared with the keys of other partitions.
+    """
+
+    dictionary: pa.Array
+    """Keys of all partitions. A null, for the null key, follows the keys of each partition."""
+    codes: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, columns: Sequence[pa.ChunkedArray]) -> "KeysOfParts":
+        """Number the keys of one column for each partition."""
+        parts = [NumberedKeys.of(column) for column in columns]
+        starts = np.cumsum([0, *(len(keys.dictionary) + 1 for keys in parts[:-1])])
+        return cls(
+            pa.concat_arrays([keys for part in parts for keys in (part.dictionary, _NULL_KEY)]),
+            np.concatenate([part.codes + start for part, start in zip(parts, starts, strict=True)]),
+        )
+
+    def last_places(self) -> RowIndexes:
+        """Last row of each key, ascending."""
+        last = np.full(len(self.dictionary), -1, np.int64)
+        last[self.codes] = np.arange(len(self.codes))  # the last row, as in `NumberedKeys`
+        return np.sort(last[last >= 0])
+
+    def at(self, places: RowIndexes) -> pa.Array:
+        """Keys of the rows at these places."""
+        return self.dictionary.take(pa.array(self.codes[places]))
+
+
+def _one_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Keys of a column with one dictionary, in which each key occurs once."""
+    if not pa.types.is_dictionary(column.type):
+        # One chunk: otherwise each dictionary would repeat the keys of all earlier chunks.
+        chunk = column.combine_chunks()
+        column = pa.chunked_array([chunk]) if isinstance(chunk, pa.Array) else chunk
+        column = column.dictionary_encode()
+    column = column.cast(_KEYS)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # a column of no chunk or of several
+        return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], _KEYS)
+    return whole
 
 
 def visible(rows: RowRun, *, aborted: bool, null: bool = True) -> RowIndexes | None:

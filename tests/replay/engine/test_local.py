@@ -262,14 +262,6 @@ def test_small_offsets_partitions_form_groups(tmp_path: Path) -> None:
     ]
 
 
-def test_small_offsets_partitions_are_shared_out_to_threads(tmp_path: Path) -> None:
-    """Each thread receives small partitions of about as many rows."""
-    parts = [_part("connect-offsets", partition, 9) for partition in range(25)]
-    reader = PartitionReader(FolderStore(str(tmp_path)), Topics(), PROFILES)
-    for threads, groups in (1, [25]), (2, [13, 12]), (4, [7, 7, 7, 4]):
-        assert [len(group) for group in reader.groups(parts, threads)] == groups
-
-
 @pytest.mark.parametrize("name", sorted(CLUSTERS.values()))
 def test_groups_change_no_state(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The states are the same if each partition is reduced alone."""
