@@ -92,10 +92,10 @@ class CheckedStore:
         """Time at which a file was written, in seconds since 1970; None if it does not exist."""
         return self._store.modified_s(name)
 
-    def read(self, name: str) -> bytes:
-        """Read a file. Raises `ArchiveCorrupt` if it was altered."""
+    def read(self, name: str, most_bytes: int = -1) -> bytes:
+        """Read a file, or its first bytes. Raises `ArchiveCorrupt` if it was altered."""
         self._check(name)
-        return self._store.read(name)
+        return self._store.read(name, most_bytes)
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file. Raises `ArchiveCorrupt` if it was altered."""

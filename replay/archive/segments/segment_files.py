@@ -5,6 +5,7 @@ numbers. Offsets and times are delta-encoded; everything is compressed with zstd
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -193,10 +194,15 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
         ArchiveBusy: a merge has removed the file since the archive was opened.
     """
     try:
-        file = pq.ParquetFile(_source(store, stored), read_dictionary=["key"])
+        file = pq.ParquetFile(
+            _source(store, stored),
+            read_dictionary=["key"],
+            pre_buffer=store.requests_at_once > 1,  # a local file would only pay for the threads
+        )
     except (pa.ArrowException, OSError) as error:
         raise _damaged(stored.file, error) from None
-    _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
+    if not file.metadata.schema.equals(_parquet_schema()):
+        _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
     if file.metadata.num_rows != stored.records:
         raise ArchiveCorrupt(
             f"{stored.file} has {file.metadata.num_rows} rows and not {stored.records}: restore it"
@@ -207,14 +213,17 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
 def _source(store: ArchiveStore, stored: StoredFile) -> pa.NativeFile:
     """Open the bytes of a file; a small one is read at once."""
     try:
-        source = store.open(stored.file)
+        if stored.bytes > READ_AT_ONCE_BYTES:
+            source = store.open(stored.file)
+        else:
+            source = pa.BufferReader(store.read(stored.file, stored.bytes + 1))
     except FileNotFoundError:
         check_current(store, stored)
         raise differing(stored, "is missing") from None
-    size = source.size()
-    if size != stored.bytes:
+    if source.size() != stored.bytes:
+        size = max(store.size(stored.file) or 0, source.size())  # more than was read
         raise differing(stored, f"has {size} bytes and not {stored.bytes}")
-    return source if size > READ_AT_ONCE_BYTES else pa.BufferReader(source.read())
+    return source
 
 
 def _damaged(name: str, error: Exception) -> ReplayError:
@@ -222,6 +231,13 @@ def _damaged(name: str, error: Exception) -> ReplayError:
         return NoArchive(f"{name} cannot be read {why_not(error)}")
     why = str(error).splitlines()[0]
     return ArchiveCorrupt(f"{name} is no Parquet file, or a damaged one ({why}): restore it")
+
+
+@cache
+def _parquet_schema() -> pq.ParquetSchema:
+    """Schema of the files that this version writes: faster to compare than columns are."""
+    empty = encoded_rows([SCHEMA.empty_table()])
+    return pq.read_metadata(pa.BufferReader(empty.content)).schema
 
 
 def _check_columns(name: str, schema: pa.Schema) -> None:

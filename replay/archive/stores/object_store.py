@@ -78,10 +78,10 @@ class BucketStore:
             (info,) = self._system.get_file_info([self._path(name)])
         return info.mtime.timestamp() if info.is_file and info.mtime else None
 
-    def read(self, name: str) -> bytes:
-        """Read a whole file. Raises `FileNotFoundError`."""
+    def read(self, name: str, most_bytes: int = -1) -> bytes:
+        """Read a file, or its first bytes. Raises `FileNotFoundError`."""
         with reading(self.where), self._unchanged(name) as file:
-            content: bytes = file.read()
+            content: bytes = file.read(None if most_bytes < 0 else most_bytes)
             return content
 
     def _unchanged(self, name: str) -> pa.NativeFile:

@@ -52,8 +52,8 @@ class ArchiveStore(Protocol):
         """Time at which a file was written, in seconds since 1970; None if it does not exist."""
         ...
 
-    def read(self, name: str) -> bytes:
-        """Read a whole file. Raises `FileNotFoundError`."""
+    def read(self, name: str, most_bytes: int = -1) -> bytes:
+        """Read a file, or its first `most_bytes`. Raises `FileNotFoundError`."""
         ...
 
     def open(self, name: str) -> pa.NativeFile:
@@ -160,11 +160,11 @@ class FolderStore:
         except FileNotFoundError:
             return None
 
-    def read(self, name: str) -> bytes:
-        """Read a whole file. Raises `FileNotFoundError`."""
+    def read(self, name: str, most_bytes: int = -1) -> bytes:
+        """Read a file, or its first bytes. Raises `FileNotFoundError`."""
         at = self._root / name
-        with reading(str(at)):
-            return at.read_bytes()
+        with reading(str(at)), at.open("rb", buffering=0) as file:
+            return file.read(most_bytes)
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file memory-mapped: unused parts are never read."""

@@ -36,9 +36,9 @@ class FeedSnapshotStore:
         """Time at which a file was written, in seconds since 1970; None if it does not exist."""
         return self._of(name).modified_s(name)
 
-    def read(self, name: str) -> bytes:
-        """Read a whole file. Raises `FileNotFoundError`."""
-        return self._of(name).read(name)
+    def read(self, name: str, most_bytes: int = -1) -> bytes:
+        """Read a file, or its first bytes. Raises `FileNotFoundError`."""
+        return self._of(name).read(name, most_bytes)
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file for random access. Raises `FileNotFoundError`."""
