@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +23,7 @@ from controlplane.core.state import Topics
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import open_store
 from replay.engine.local_engine import LocalEngine, LocalOptions
 
@@ -49,7 +51,13 @@ def write_last_records(job: LastRecordsJob) -> Iterator[int]:
     folder = Path(job.output) / f"cluster={job.cluster}"
     folder.mkdir(parents=True)
     table = _last_records(cluster)
-    pq.write_table(table, folder / "0.parquet", compression="zstd")
+    pq.write_table(
+        table,
+        folder / "0.parquet",
+        compression="zstd",
+        use_dictionary=["partition"],  # each key occurs once
+        column_encoding={"offset": "DELTA_BINARY_PACKED"},
+    )
     yield table.num_rows
 
 
@@ -60,14 +68,18 @@ def _last_records(cluster: ArchivedCluster) -> pa.Table:
     return rows.filter(pc.is_valid(rows.column("value")))
 
 
+def _written(job: LastRecordsJob) -> int:
+    return sum(write_last_records(job))
+
+
 def _jobs(archive: str, output: str) -> Sequence[LastRecordsJob]:
     return [LastRecordsJob(archive, name, output) for name in clusters(open_store(archive))]
 
 
 def _local(_: ExitStack) -> FleetEngine:
     def write(archive: str, output: str) -> None:
-        for job in _jobs(archive, output):
-            list(write_last_records(job))
+        jobs = _jobs(archive, output)
+        deque(concurrently(_written, jobs, min(len(jobs), CORES)), maxlen=0)
 
     return write
 
