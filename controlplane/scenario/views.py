@@ -214,7 +214,7 @@ def _request_words(trace: CommandTrace) -> str:
 
 
 def _outcome_words(trace: CommandTrace) -> str:
-    if trace.refused is not None:
+    if trace.refused is not None and trace.accepted is None:  # an accepted one may use its id
         return f"refused, {trace.refused.reason}"
     if trace.finished is None:
         return "unfinished"

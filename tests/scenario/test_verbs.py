@@ -2,6 +2,13 @@
 
 import pytest
 
+from controlplane.core.codec import encode_command
+from controlplane.core.records import (
+    CommandAccepted,
+    CommandFinished,
+    CommandRecord,
+    CommandRefused,
+)
 from controlplane.scenario.scenario_file import BadScenario
 from controlplane.scenario.verbs import VERBS
 from tests.scenario.playback import NAME, played, printed
@@ -128,3 +135,29 @@ def test_the_leader_stays_the_leader() -> None:
     text = CLUSTER + "roll w1 to=3.5+eos\n----\n"
     assert printed(text) == ["w1 3.4 -> 3.5+eos", "leader w1@3.5+eos"]
     assert printed(text + "\nroll w2 to=4.3 leader=w2\n----\n")[1] == "leader w2@4.3"
+
+
+REFUSED = CommandRefused("k", 1, "ana", {"command": "pause"}, "no")
+ACCEPTED = CommandAccepted("k", 2, "ana", {"command": "stop"})
+FINISHED = CommandFinished("k", 3, {"ended": "done"})
+
+
+@pytest.mark.parametrize(
+    ("records", "row"),
+    [
+        ([REFUSED], "pause: refused, no"),
+        ([REFUSED, ACCEPTED], "stop: unfinished"),
+        ([REFUSED, ACCEPTED, FINISHED], "stop: done"),
+    ],
+)
+def test_an_accepted_command_may_use_the_id_of_a_refused_one(
+    records: list[CommandRecord], row: str
+) -> None:
+    """The view shows the accepted command and its outcome."""
+    lines = [b"  ".join(encode_command(record)).decode() for record in records]
+    text = (
+        "cluster w1@kip\n----\n\ngiven commands\n"
+        + "\n".join(lines)
+        + "\n----\n\nview commands\n----\n"
+    )
+    assert printed(text) == [f"k  {row}"]
