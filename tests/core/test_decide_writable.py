@@ -16,7 +16,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.context import DecisionSettings
-from controlplane.core.decide import OVERHEAD_BYTES, REQUEST_MAX_BYTES
+from controlplane.core.decide import REQUEST_MAX_BYTES
 from controlplane.core.plan import Reason
 from tests.core.decisions import PROPERTIES, SOURCE, planned, refused
 from tests.core.logs import Pair, config, read
@@ -125,12 +125,19 @@ def test_the_longest_config_is_accepted(value: str) -> None:
 @pytest.mark.parametrize(
     ("release", "over", "fits"), [("3.9", 0, True), ("3.9", 1, False), ("kip", 1, True)]
 )
-def test_records_above_a_mebibyte_are_refused(release: str, over: int, fits: bool) -> None:
-    """A worker's producer sends at most 1 MiB at once; our log accepts more."""
-    (step,) = planned([], PutConfig("b", {**PROPERTIES, "v": ""}), release).steps
-    size = sum(len(draft.key) + len(draft.value or b"") for draft in step.records)
-    longer = {"v": "x" * (REQUEST_MAX_BYTES - OVERHEAD_BYTES - size + over)}
-    command = PutConfig("b", {**PROPERTIES, **longer})
+@pytest.mark.parametrize(("name", "overhead"), [("b" * 53, 87), ("b" * 54, 88)])
+def test_records_above_a_mebibyte_are_refused(
+    release: str, over: int, fits: bool, name: str, overhead: int
+) -> None:
+    """A worker's producer sends at most 1 MiB at once; our log accepts more.
+
+    The length of a key takes two bytes from 64 bytes on (`DefaultRecord#recordSizeUpperBound`).
+    """
+    (step,) = planned([], PutConfig(name, {**PROPERTIES, "v": ""}), release).steps
+    (draft,) = step.records
+    size = len(draft.key) + len(draft.value or b"")
+    longer = {"v": "x" * (REQUEST_MAX_BYTES - overhead - size + over)}
+    command = PutConfig(name, {**PROPERTIES, **longer})
     if fits:
         assert planned([], command, release).steps
     else:

@@ -159,9 +159,9 @@ def _type_text(value: Any) -> str:
 REQUEST_MAX_BYTES = 1_048_576
 """Size limit of one record with its overhead (default of a producer's `max.request.size`)."""
 
-OVERHEAD_BYTES = 88
-"""Overhead of a record near this limit (`DefaultRecord#recordSizeUpperBound`). Its parts: batch
-header (61), largest record header (21), lengths of key and value, number of headers."""
+_OVERHEAD_BYTES = 83
+"""Overhead of a record besides the lengths of key and value: batch header (61), largest record
+header (21), number of headers (1)."""
 
 CONFIG_NOT_WRITTEN = "Error writing connector configuration to Kafka"
 TASKS_NOT_WRITTEN = "Error writing task configurations to Kafka"
@@ -185,10 +185,16 @@ def _oversized(command: commands.AnyCommand, decision: object, context: Context)
         return None
     drafts = (draft for step in decision.steps for draft in step.records)
     all_fit = all(
-        len(draft.key) + len(draft.value or b"") + OVERHEAD_BYTES <= REQUEST_MAX_BYTES
+        _OVERHEAD_BYTES + _field_size(draft.key) + _field_size(draft.value) <= REQUEST_MAX_BYTES
         for draft in drafts
     )
     return None if all_fit else Rejected(Reason.FAILED, text)
+
+
+def _field_size(field: bytes | None) -> int:
+    """Size of a key or value with its length, a varint (`DefaultRecord#recordSizeUpperBound`)."""
+    size = len(field or b"")
+    return size + ((2 * size + 1).bit_length() + 6) // 7  # the length -1 of null takes a byte, too
 
 
 # --- the whole answer -----------------------------------------------------------------------------
