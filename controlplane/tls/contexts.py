@@ -41,6 +41,8 @@ def server_context(tls: ServerTls) -> ssl.SSLContext:
     context = _context_with_trust(
         tls.trusted if verifies_clients else None, ssl.Purpose.CLIENT_AUTH
     )
+    if verifies_clients and tls.trusted is None:  # Python loads them for clients only
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = _VERIFY_MODES[tls.client_auth]
     _load_identity(context, tls.identity, tls.identity_password)
     return context

@@ -317,6 +317,20 @@ async def test_clients_without_certificates_are_refused(tmp_path: Path) -> None:
                 assert await ask(address, GET, client) == b""
 
 
+async def test_the_systems_authorities_verify_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a trust store, the operating system's authorities verify client certificates."""
+    made, friend = IssuedCertificate.of("mine"), IssuedCertificate.of("friend")
+    authorities = tmp_path / "authorities.pem"
+    authorities.write_text(friend.certificate_pem, "ascii")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authorities))
+    settings = {**inline(tmp_path, made), "ssl_client_auth": "required"}
+    tls = Protection.from_configuration(flag_configuration(**settings)).tls
+    async with served(tls=tls) as address:
+        assert await ask(address, GET, _showing(tmp_path, made, friend)) == b"HTTP/1.1 200 OK\r\n"
+
+
 def _showing(
     directory: Path, server: IssuedCertificate, shown: IssuedCertificate
 ) -> ssl.SSLContext:
