@@ -41,15 +41,22 @@ class VersionsOnlyBroker:
         """Serve a connection."""
         while size := await reader.read(4):
             request = await reader.readexactly(*struct.unpack(">i", size))
-            kind, _, number = struct.unpack_from(">hhi", request)
-            if kind == API_VERSIONS:
-                answer = struct.pack(">ihi", number, 0, KINDS)
-                answer += b"".join(struct.pack(">hhh", key, 0, 4) for key in range(KINDS))
-                writer.write(struct.pack(">i", len(answer)) + answer)
-            else:
+            kind, _, number, name_size = struct.unpack_from(">hhih", request)
+            body = self.answer(kind, request[10 + name_size :])
+            if body is None:
                 self.unanswered.put_nowait(kind)
+            else:
+                writer.write(struct.pack(">ii", 4 + len(body), number) + body)
         writer.close()
         self.left.set()
+
+    def answer(self, kind: int, request: bytes) -> bytes | None:
+        """Body of the response to a request without its header; None: no answer."""
+        del request
+        if kind != API_VERSIONS:
+            return None
+        versions = b"".join(struct.pack(">hhh", key, 0, 4) for key in range(KINDS))
+        return struct.pack(">hi", 0, KINDS) + versions
 
 
 class IgnoredPartitions:

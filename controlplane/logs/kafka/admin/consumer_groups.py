@@ -42,9 +42,6 @@ _TRANSIENT = RETRIABLE | {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
-_FENCING_TIMEOUT_MS = 1
-"""Transaction time-out of the producer that fences, which begins no transaction. Kafka has another
-value since KAFKA-16047: `request.timeout.ms`."""
 
 
 class GroupRefusal(LogNotUsable):
@@ -225,7 +222,8 @@ class GroupAdmin:
         def check(response: Any) -> None:
             _check(f"producers {transactional_id} cannot be fenced", response.error_code, right)
 
-        request = InitProducerIdRequest(transactional_id, _FENCING_TIMEOUT_MS)
+        # The coordinator replicates the new epoch within this time-out (KAFKA-16047).
+        request = InitProducerIdRequest(transactional_id, self._limits.request_timeout_ms)
         await self._ask_coordinator(
             _Coordinator.TRANSACTION, transactional_id, right, request, check
         )
