@@ -67,3 +67,9 @@ def test_flags_beat_settings(tmp_path: Path) -> None:
     assert made.url == ("http://w1:8083", "http://w2:8083")
     assert (made.ca_file, made.retry_ms) == (str(tmp_path / "ca.pem"), 7)
     assert attached_settings(CLUSTER, Configuration(), {}) is None
+
+
+def test_the_help_names_both_ways_to_write_to_a_cluster() -> None:
+    """Without workers, kafka:// is only read, unless `--own` is given."""
+    help_text = " ".join(call("serve", "--help").out.split())
+    assert "without it and without --own, kafka:// is only read" in help_text

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_calls import CommandResult, call, refusal, shell
+from tests.cli.command_calls import ROOT, CommandResult, call, refusal, shell
 from tests.test_histories import ANSWERS, BEFORE_COMPACTION
 
 ABORTED = """\
@@ -300,3 +300,12 @@ def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, dep
 
 
 PLUGINS = Path(__file__).parents[1] / "histories" / "catalogue.json"
+
+
+def test_the_help_lists_the_exit_codes_of_the_page() -> None:
+    """The help has each exit code of docs/testing.md, except that of success."""
+    page = (ROOT / "docs/testing.md").read_text("utf-8")
+    rows = page.partition("| Exit code | Meaning |\n|---|---|\n")[2].partition("\n\n")[0]
+    codes = [row.split("|")[1].strip() for row in rows.splitlines()[1:]]
+    help_text = " ".join(call("verify", "--help").out.split())
+    assert [code for code in codes if f"{code}: " not in help_text] == []

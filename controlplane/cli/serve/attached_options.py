@@ -32,7 +32,7 @@ _OPTIONS = (
         "--connect-url",
         metavar="URLS",
         help="Send commands to these workers of the cluster, separated by commas. "
-        "[default: `connect.url`; without it, kafka:// is only read]",
+        "[default: `connect.url`; without it and without --own, kafka:// is only read]",
     ),
     click.option(
         "--connect-user",

@@ -199,7 +199,8 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
     goes on until log and workers stand still. The record behind each difference is named.
 
     Secrets are hidden; secrets that differ are marked. Exit code 1: there are differences; 2: there
-    is nothing to compare; 4: a worker gave no answer; 5: the cluster never stood still.
+    is nothing to compare; 3: a URL is no worker of this cluster; 4: a worker gave no answer; 5: the
+    cluster never stood still.
     """
     verify_options = VerifyOptions(**options)
     typed = catalogue_file(verify_options.plugins, reading.settings) is not None
