@@ -37,6 +37,9 @@ from replay.errors import ArchiveBusy
 OwnTopics = Callable[[Sequence[int]], Iterable[str]]
 """Finds the dedicated offsets topics that configs before these end offsets name."""
 
+_TOPICS_NAMED = 20
+"""Maximum number of topics that the error about a missing topic lists."""
+
 
 def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) -> FittedEnds:
     """Find the cut at a moment (see `core.order.ends_at`); None is the end of the archive.
@@ -114,9 +117,11 @@ def _fitted(cluster: ArchivedCluster, moment: str, names: list[str]) -> FittedEn
     vector, archived_ends = read_vector(moment), cluster.ends
     unknown = sorted(vector.keys() - archived_ends.keys())
     if unknown:
+        topics = [*dict.fromkeys([*names, *archived_ends])]
+        ellipsis = ["…"] if len(topics) > _TOPICS_NAMED else []
         raise UnknownMoment(
             f"the archive of {cluster.name} has no topic {quoted(unknown[0])}: it has "
-            f"{', '.join(names)}"
+            f"{', '.join([*topics[:_TOPICS_NAMED], *ellipsis])}"
         )
     ends = {topic: archived_ends[topic] for topic in dict.fromkeys([*names, *vector])}
     cut = fitted(vector, ends, cluster.topics.config)

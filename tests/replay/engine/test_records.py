@@ -73,3 +73,35 @@ def test_an_unknown_moment_is_refused(moment: str, reason: str, tmp_path: Path) 
         list(records(cluster))
     with pytest.raises(UnknownMoment, match=reason):
         records(cluster, moment)
+
+
+@pytest.mark.parametrize(
+    ("own_topics", "named"),
+    [
+        (["own"], "connect-configs, own"),
+        ([f"own{number}" for number in range(10, 40)], "connect-configs, own10, "),
+    ],
+)
+def test_a_missing_topic_is_answered_with_all_topics(
+    own_topics: list[str], named: str, tmp_path: Path
+) -> None:
+    """The error names the offsets topics of connectors, too, but at most 20 topics."""
+    configs = [
+        Entry(
+            "connect-configs",
+            0,
+            offset,
+            1,
+            f"connector-{topic}".encode(),
+            f'{{"properties":{{"offsets.storage.topic":"{topic}"}}}}'.encode(),
+        )
+        for offset, topic in enumerate(own_topics)
+    ]
+    offsets = [Entry(topic, 0, 0, 2, f'["{topic}",{{}}]'.encode(), b"{}") for topic in own_topics]
+    cluster = archive(tmp_path, [*configs, *offsets])
+    with pytest.raises(UnknownMoment) as refused:
+        records(cluster, '{"nothing":[1]}')
+    shown = str(refused.value).partition(": it has ")[2]
+    assert shown.startswith(named)
+    assert shown.count(", ") == min(len(own_topics), 20)
+    assert shown.endswith("…") is (len(own_topics) > 20)
