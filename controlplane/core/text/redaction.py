@@ -188,11 +188,10 @@ LOOKED_AT = 1 << 18
 
 _STEMS = (
     *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
-    *("negotiate", "ntlm", "://", "${encrypted:", "sig", "cookie", "jdbc:oracle:"),
+    *("negotiate", "ntlm", "://", "${encrypted:", "sig", "cookie", "jdbc:oracle:", "hmac-sha"),
 )
 """A text without any of these words, in upper or lower case, holds no secret that a pattern finds.
-
-The scheme `AWS4-HMAC-SHA256` is not listed: its parameters include `Credential`."""
+"""
 
 _ENTRY = re.compile(
     rf"(?P<name>(?:^|(?<=, ))(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++=)"

@@ -162,6 +162,7 @@ def test_references_stay_visible(value: str, shown: str) -> None:
             "Authorization: [hidden]\na: b",
         ),
         ("AWS4-HMAC-SHA256 Credential=s3cret, Signature=ab", "AWS4-HMAC-SHA256 [hidden]"),
+        ("AWS4-HMAC-SHA256 a=s3cret", "AWS4-HMAC-SHA256 [hidden]"),
         ('[{"name": "a.pwd", "value": "s3 cret"}]', '[{"name": "a.pwd", "value": [hidden]}]'),
         ('{"value":"s3 cret","name":"pwd"}', '{"value":[hidden],"name":"pwd"}'),
         ("{name=pwd, a=1, value=s3cret}", "{name=pwd, a=1, value=[hidden]"),
