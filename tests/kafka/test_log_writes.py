@@ -390,5 +390,5 @@ async def test_a_refused_transaction_timeout_names_both_settings(broker: Broker)
     """The error for a refused transaction timeout names both settings."""
     limits = WriteLimits(transaction_timeout_ms=3_600_000)
     async with opened(broker.bootstrap, writing=limits) as log:
-        with pytest.raises(LogNotUsable, match=r"transaction_timeout_ms.*max\.timeout\.ms"):
+        with pytest.raises(LogNotUsable, match=r"max\.timeout\.ms.*writer\.transaction\.time"):
             await log.claim()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError, PolicyViolationError
+from aiokafka.errors import InvalidTransactionTimeout, KafkaError, PolicyViolationError
 
 from controlplane.core.entry import Position
 from controlplane.core.entry import TopicPartition as Place
@@ -23,6 +23,7 @@ from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+from controlplane.logs.kafka.protocol.errors import start_error
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity
@@ -292,3 +293,14 @@ async def test_a_check_is_not_older_than_its_call() -> None:
     await first
     assert transactions.checks == 2
     await queue.close()
+
+
+def test_a_refused_transaction_timeout_names_the_keys_to_set() -> None:
+    """The error has the broker's key, and those of the log and of a connector's producer."""
+    error = start_error("connect-cluster-a", InvalidTransactionTimeout())
+    assert isinstance(error, LogNotUsable)
+    assert str(error) == (
+        "transactional.id connect-cluster-a has a time-out above the brokers' "
+        "transaction.max.timeout.ms: lower writer.transaction.timeout.ms, or "
+        "transaction.timeout.ms of a connector's producer"
+    )

@@ -134,8 +134,8 @@ OLD_EPOCH = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENC
 
 _START_REFUSALS = {
     31: "may not be used: allow this user WRITE on the topics, or IDEMPOTENT_WRITE on the cluster",
-    50: "needs a shorter transaction_timeout_ms: it exceeds the brokers' "
-    "transaction.max.timeout.ms",
+    50: "has a time-out above the brokers' transaction.max.timeout.ms: lower "
+    "writer.transaction.timeout.ms, or transaction.timeout.ms of a connector's producer",
     _REFUSED_ID: "may not be used: allow this user WRITE and DESCRIBE on this transactional id",
 }
 """End of the message by error code, for a producer that the brokers refuse at its start."""
