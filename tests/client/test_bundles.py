@@ -4,14 +4,18 @@ import json
 import stat
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from controlplane.cli.main import main
-from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from controlplane.client.commands import bundle_commands
+from controlplane.client.connectors.offset_lists import OffsetEntry
+from controlplane.client.http.request_errors import Declined
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker, error
 
-OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
+OFFSETS: list[OffsetEntry] = [{"partition": PARTITION, "offset": {"position": 5}}]
 
 
 @pytest.fixture
@@ -282,3 +286,19 @@ def test_a_text_that_no_file_can_hold_is_refused(cluster: ClusterCalls) -> None:
     sentence = cluster.refused("bundle", "export", "--all", "-f", bundle, code=2)
     assert sentence.startswith("no file can hold odd: a text of its config or offsets has half")
     assert bundle.read_bytes() == before
+
+
+async def test_a_connector_that_is_created_but_not_completed_is_noted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A worker of Kafka creates the connector, and then refuses its offsets."""
+    answers = (httpx.Response(201, json={}), httpx.Response(200, json={"offsets": []}))
+    worker = FakeWorker(error(404, "no"), *answers, error(400, "bad partition"))
+    bundled = bundle_commands.BundledConnector("orders", {**SOURCE}, "RUNNING", OFFSETS)
+    with pytest.raises(Declined, match="bad partition"):
+        await bundle_commands._imported(await worker.api(), bundled, dry_run=False)
+    assert [request.method for request in worker.requests] == ["GET", "POST", "GET", "PATCH"]
+    assert capsys.readouterr().err == (
+        "orders was created, but not completed: import it again, or run "
+        "`controlplane delete orders`\n"
+    )

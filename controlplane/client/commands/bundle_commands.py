@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -290,7 +291,14 @@ async def _imported(api: Api, bundled: BundledConnector, *, dry_run: bool) -> Co
     if dry_run:
         plan = {**answer.body, "assumed": [*answer.body["assumed"], *_later_steps(bundled)]}
         return ConnectorResult(bundled.name, "created", plan=plan)
-    return await _completed(api, bundled, "created", dry_run=False)
+    try:
+        return await _completed(api, bundled, "created", dry_run=False)
+    except BaseException:  # as `stopped` in offset_commands.py: the first step stays
+        note(
+            f"{bundled.name} was created, but not completed: import it again, or run "
+            f"`controlplane delete {quote(bundled.name)}`"
+        )
+        raise
 
 
 def _later_steps(bundled: BundledConnector) -> Iterator[str]:
