@@ -68,7 +68,7 @@ def _last_records(cluster: ArchivedCluster) -> pa.Table:
     return rows.filter(pc.is_valid(rows.column("value")))
 
 
-def _written(job: LastRecordsJob) -> int:
+def _written_rows(job: LastRecordsJob) -> int:
     return sum(write_last_records(job))
 
 
@@ -79,7 +79,7 @@ def _jobs(archive: str, output: str) -> Sequence[LastRecordsJob]:
 def _local(_: ExitStack) -> FleetEngine:
     def write(archive: str, output: str) -> None:
         jobs = _jobs(archive, output)
-        deque(concurrently(_written, jobs, min(len(jobs), CORES)), maxlen=0)
+        deque(concurrently(_written_rows, jobs, min(len(jobs), CORES)), maxlen=0)
 
     return write
 

@@ -77,7 +77,7 @@ WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("restart_requests", "a restart with includeTasks or onlyFailed is treated as a plain one"),
 )
 """Requests that only the newer release knows, and their fate while an older worker receives
-them, or handles them as the leader."""
+or leads them."""
 
 
 def remarks(roll: ReleaseChange) -> Iterator[str]:

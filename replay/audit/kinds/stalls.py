@@ -1,7 +1,7 @@
 """Stalled sources: running, but without progress, unlike before.
 
-A source without new data makes no progress either. An idle period therefore counts only if it is
-long, and many times the longest earlier one in the same life. A life begins when a config or target
+A source without new data makes no progress either. So only a long idle period counts. Each
+earlier one of the same life must be many times shorter. A life begins when a config or target
 state is written, when a task fails, or where records are missing. An idle period begins with the
 last offset. If all tasks then leave RUNNING, it begins when a task is RUNNING again.
 """
