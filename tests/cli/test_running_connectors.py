@@ -8,6 +8,7 @@ from textwrap import dedent
 import httpx
 import pytest
 
+from tests.cli.command_calls import call, refusal
 from tests.cli.running_service import RunningService, running
 from tests.patience import PATIENCE_S
 
@@ -111,6 +112,14 @@ async def test_a_missing_absolute_folder_is_named(tmp_path: Path) -> None:
         _, stderr = await service.end()
     named = f"{tmp_path}/missing does not exist, {tmp_path}"
     assert f"directory with connectors ({named}), so no connector runs here" in stderr
+
+
+def test_a_missing_module_leaves_no_log(tmp_path: Path) -> None:
+    """A refused start creates no file."""
+    log = tmp_path / "state.db"
+    sentence = refusal(call("serve", f"sqlite:///{log}", "--override", "plugin.path=nowhere"))
+    assert sentence.startswith("plugin.path names nowhere, a module that cannot be imported")
+    assert list(tmp_path.iterdir()) == []
 
 
 CLOSING = """

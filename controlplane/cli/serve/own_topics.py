@@ -5,7 +5,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controlplane.cli.serve.running_connectors import WorkerLog, service_with_connectors
+from controlplane.cli.serve.running_connectors import (
+    WorkerLog,
+    classes_of,
+    service_with_connectors,
+)
 from controlplane.core.text.safe_text import count
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.log import KafkaLog
@@ -37,6 +41,7 @@ async def own_service(
 
     Raises:
         LogError: the brokers cannot be used, or the topics or the group belong to others.
+        Unloadable: a module or directory of `plugin.path` cannot be loaded.
         SettingsError: a setting is invalid.
     """
     log = await open_kafka_log(where, configuration)
@@ -48,7 +53,10 @@ async def own_service(
         brokers = BrokerCluster(brokers_of(where), configuration, clusters)
         worker_log = WorkerLog(log, worker_id, brokers)
         settings = with_brokers(settings, brokers_of(where))
-        async with service_with_connectors(worker_log, settings, around, configuration) as own:
+        classes = classes_of(configuration)
+        async with service_with_connectors(
+            worker_log, classes, settings, around, configuration
+        ) as own:
             yield own
     finally:
         await clusters.close()

@@ -32,19 +32,21 @@ class WorkerLog(NamedTuple):
 
 @asynccontextmanager
 async def service_with_connectors(
-    worker_log: WorkerLog, settings: Settings, around: Surroundings, configuration: Configuration
+    worker_log: WorkerLog,
+    classes: ConnectorClasses,
+    settings: Settings,
+    around: Surroundings,
+    configuration: Configuration,
 ) -> AsyncIterator[Service]:
     """Open a control plane and run its connectors until the block ends.
 
     The service also has the metrics of these connectors.
 
     Raises:
-        Unloadable: a module or directory of `plugin.path` cannot be loaded.
         LogError: the log cannot be used.
         SettingsError: a setting is invalid.
     """
     log, worker_id, cluster = worker_log
-    classes = classes_of(configuration)
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
         if cluster is not None:
             around = around._replace(outside=cluster.actions)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -58,6 +58,9 @@ from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import note, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.writable_log import open_writable
+
+if TYPE_CHECKING:
+    from controlplane.worker.connector_classes import ConnectorClasses
 
 
 @click.command()
@@ -190,10 +193,14 @@ async def _open_own(
 
 @asynccontextmanager
 async def _service(
-    service: ServeOptions, log: Log, settings: Settings, around: Surroundings
+    service: ServeOptions,
+    classes: "ConnectorClasses | None",
+    log: Log,
+    settings: Settings,
+    around: Surroundings,
 ) -> AsyncIterator[Service]:
-    """Open a control plane; with `plugin.path`, its connectors run here."""
-    if not service.plugin_path:
+    """Open a control plane; its connectors run here if there are classes for them."""
+    if classes is None:
         async with ControlPlane.open(log, settings, around) as plane:
             yield plane.service
         return
@@ -205,8 +212,24 @@ async def _service(
 
     worker_log = WorkerLog(log, service.worker_id)
     configuration = service.reading.configuration
-    async with service_with_connectors(worker_log, settings, around, configuration) as running:
+    async with service_with_connectors(
+        worker_log, classes, settings, around, configuration
+    ) as running:
         yield running
+
+
+def _runnable_classes(service: ServeOptions) -> "ConnectorClasses | None":
+    """Import the connector classes of `plugin.path`; None if it is empty.
+
+    Raises:
+        Unloadable: a module or directory cannot be loaded.
+    """
+    if not service.plugin_path:
+        return None
+    # Imported here: most planes run no connectors.
+    from controlplane.cli.serve.running_connectors import classes_of  # noqa: PLC0415
+
+    return classes_of(service.reading.configuration)
 
 
 _READ = "serve the log with --read-only"
@@ -219,9 +242,11 @@ async def _open_as_writer(
 ) -> AsyncIterator[tuple[Service, ReadableLog]]:
     """Open an embedded log as its control plane."""
     settings, around = writer_settings(service, notices, loggers)
+    # Imported before the log is opened: an error then leaves no new, empty log behind.
+    classes = _runnable_classes(service)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
-        async with _service(service, log, settings, around) as rest_service:
+        async with _service(service, classes, log, settings, around) as rest_service:
             _warn(service, split_config(settings.topics, await log.topics()))
             yield rest_service, log
 
