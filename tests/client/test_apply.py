@@ -53,8 +53,8 @@ def test_a_dry_run_shows_the_records(cluster: ClusterCalls) -> None:
     old = cluster.file("old.json", {"name": "orders", "config": {**SOURCE, "topic": "x"}})
     results = cluster.json("apply", "-f", new, "-f", old, "--dry-run")
     assert [(result["connector"], result["result"]) for result in results] == [
-        ("new", "created"),
-        ("orders", "updated"),
+        ("new", "would be created"),
+        ("orders", "would be updated"),
     ]
     keys = [record["key"] for step in results[0]["plan"]["steps"] for record in step["records"]]
     assert "connector-new" in keys

@@ -170,6 +170,7 @@ def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
     cluster.create()
     before = cluster.json("history", "orders")
     (result,) = cluster.json("stop", "orders", "--dry-run")
+    assert result["result"] == "would be stopped"
     (records,) = [step["records"] for step in result["plan"]["steps"] if step["name"] == "state"]
     assert [record["key"] for record in records] == ["target-state-orders"]
     assert "orders would be stopped: " in cluster.output("stop", "orders", "--dry-run")

@@ -26,7 +26,7 @@ class ConnectorResult(NamedTuple):
 
     name: str
     outcome: str
-    """`created`, `paused`, …; for a dry run, the result that the command would have."""
+    """`created`, `paused`, …; for a dry run, the outcome that the command would have."""
     words: str = ""
     """Details for people."""
     facts: Mapping[str, Any] = {}
@@ -34,15 +34,20 @@ class ConnectorResult(NamedTuple):
     plan: PlanDocument | None = None
     """The plan of a dry run."""
 
+    @property
+    def result(self) -> str:
+        """Outcome; for a dry run, `would be` stands before it."""
+        return self.outcome if self.plan is None else f"would be {self.outcome}"
+
     def document(self) -> dict[str, Any]:
         """Result as JSON: `connector`, `result`, the facts, and `plan` for a dry run."""
         plan = {} if self.plan is None else {"plan": self.plan}
-        return {"connector": self.name, "result": self.outcome, **self.facts, **plan}
+        return {"connector": self.name, "result": self.result, **self.facts, **plan}
 
     def say(self) -> None:
         """Print the result on one line, or the plan of a dry run as a table."""
         if self.plan is not None:
-            print_plan(f"{self.name} would be {self.outcome}", self.plan)
+            print_plan(f"{self.name} {self.result}", self.plan)
         else:
             say(f"{self.name}: {self.outcome}{self.words and f' ({self.words})'}")
 
@@ -201,8 +206,7 @@ def _print_summary(results: Sequence[ConnectorResult]) -> None:
     """Print how many connectors had each result, and which."""
     names: dict[str, list[str]] = {}
     for result in results:
-        outcome = result.outcome if result.plan is None else f"would be {result.outcome}"
-        names.setdefault(outcome, []).append(result.name)
+        names.setdefault(result.result, []).append(result.name)
     say()
     rows = [
         (outcome, str(len(affected)), ", ".join(affected)) for outcome, affected in names.items()
