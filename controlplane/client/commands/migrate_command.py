@@ -1,7 +1,7 @@
 """`migrate`: move a connector to another cluster, with its offsets and its target state."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,9 @@ def migrate(  # noqa: PLR0913 - click gives one argument per option
     if places[0].leads_to_same(places[1]):
         raise InputRefused("--from and --to name the same cluster: name two")
     kept = MigrationJournal(journal or default_journal(name))
-    asyncio.run(_migrated(name, places, kept, MigrateOptions(**options)))
+    chosen = MigrateOptions(**options)
+    with nullcontext() if chosen.dry_run else kept.lock():
+        asyncio.run(_migrated(name, places, kept, chosen))
 
 
 async def _migrated(

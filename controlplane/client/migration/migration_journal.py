@@ -1,5 +1,7 @@
 """Journal of a migration: a private file that survives a crash."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -8,6 +10,7 @@ import msgspec
 from controlplane.client.connectors.connector_files import no_unicode
 from controlplane.client.migration.migration_plan import FORMAT, Migration
 from controlplane.core.text.file_errors import unreadable, unwritable
+from controlplane.logs.sqlite.writer_lock import LogHeld, writer_lock
 from controlplane.private_files import replacing
 from controlplane.terminal.command_errors import InputRefused
 
@@ -22,6 +25,24 @@ class MigrationJournal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from running the migration within the block.
+
+        Raises:
+            InputRefused: another process runs it.
+            LogNotUsable: the lock file cannot be opened.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(writer_lock(self.path))
+            except LogHeld as held:
+                raise InputRefused(
+                    f"process {held.process or 'unknown'} runs the migration of {self.path}: wait "
+                    "until it ends, or end that process first"
+                ) from None
+            yield
 
     def read(self) -> Migration | None:
         """The migration in the file; None: there is no file.

@@ -1,0 +1,27 @@
+"""One process at a time runs a migration."""
+
+import os
+from pathlib import Path
+
+from controlplane.logs.sqlite.writer_lock import writer_lock
+from tests.cli.command_calls import call, refusal
+from tests.client.client_calls import SOURCE, ClusterCalls
+
+
+def test_a_second_run_with_one_journal_is_refused(cluster: ClusterCalls, tmp_path: Path) -> None:
+    """The second run changes nothing. A dry run may look, and the lock file does not stay."""
+    other = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
+    other.create("pages")
+    cluster.create(config=SOURCE)
+    journal = tmp_path / "journal.json"
+    places = ("--from", cluster.where, "--to", other.where, "--journal", journal)
+    with writer_lock(journal):
+        sentence = refusal(call("migrate", "orders", *places, "--yes", columns=200))
+        assert call("migrate", "orders", *places, "--dry-run").code == 0
+    assert sentence == (
+        f"process {os.getpid()} runs the migration of {journal}: wait until it ends, or end that "
+        "process first"
+    )
+    assert "orders" not in other.json("get")
+    assert call("migrate", "orders", *places, "--yes").code == 0
+    assert list(tmp_path.glob("journal*")) == []
