@@ -8,7 +8,7 @@ from typing import Any, Final
 from controlplane.connect.data import predefined
 from controlplane.connect.data.header_schemas import CommonSchema, convert
 from controlplane.connect.data.logical_types import DAY_MS, to_logical
-from controlplane.connect.data.schema import Schema, SchemaAndValue
+from controlplane.connect.data.schema import Schema, SchemaAndValue, frozen
 from controlplane.connect.data.schema_type import BITS, SchemaType
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import parse_decimal, round_to_float, scale_of
@@ -229,7 +229,7 @@ class _HeaderParser:
 
     def _map(self) -> SchemaAndValue:
         tokens = self._tokens
-        entries: dict[Any, Any] = {}
+        entries: _Entries = {}
         keys, values = CommonSchema(), CommonSchema()
         while tokens.has_next():
             if tokens.take("}"):
@@ -242,7 +242,7 @@ class _HeaderParser:
             if not tokens.take(":"):
                 raise DataError("Map entry is missing ':'")
             member = self.parse(embedded=True)
-            entries[hashable(key.value)] = member.value if member else None
+            entries[frozen(key.value)] = (hashable(key.value), member.value if member else None)
             tokens.take(",")
             keys.merge(key)
             values.merge(member)
@@ -262,17 +262,26 @@ def hashable(key: Any) -> Any:
     return key
 
 
-def _map_of_schema(
-    entries: dict[Any, Any], keys: Schema | None, values: Schema | None
-) -> SchemaAndValue:
-    """A map whose keys and values are converted to their common schemas, if there are any."""
+_Entries = dict[Any, tuple[Any, Any]]
+"""Identity of a key in Java → key and value. Python takes 1, 1.0 and True as one key."""
+
+
+def _map_of_schema(entries: _Entries, keys: Schema | None, values: Schema | None) -> SchemaAndValue:
+    """A map whose keys and values are converted to their common schemas, if there are any.
+
+    Raises:
+        DataError: Python takes two different keys as one, such as 1 and True.
+    """
     # As in Kafka, values are converted only if the keys have a common schema, too.
     values = values if keys else None
     as_key: Callable[[Any], Any] = (lambda key: convert(keys, key)) if keys else (lambda key: key)
     as_value: Callable[[Any], Any] = (
         (lambda value: convert(values, value)) if values else (lambda value: value)
     )
-    aligned = {hashable(as_key(key)): as_value(value) for key, value in entries.items()}
+    pairs = [(hashable(as_key(key)), as_value(value)) for key, value in entries.values()]
+    aligned = dict(pairs)
+    if len(aligned) < len({frozen(key) for key, _ in pairs}):
+        raise DataError("Different keys of the map are equal in Python")
     return SchemaAndValue(aligned, Schema(SchemaType.MAP, key=keys, value=values))
 
 
