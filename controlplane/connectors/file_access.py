@@ -15,6 +15,11 @@ SETTING = "connectors.folders"
 """Setting of the worker that names the folders."""
 
 
+LONGEST_LINE_BYTES = 256 * 2**20
+"""Limit of a line. It is in memory until its end has been written, and all connectors share that
+memory. Kafka's limit is 2**30 characters, the largest buffer of its task."""
+
+
 class FileAccess:
     """Folders, as absolute paths without links; `start`: base of relative paths.
 
@@ -86,6 +91,26 @@ def _opened_below(folder: Path, path: Path, flags: int) -> int:
             place = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
             to_close.callback(os.close, place)
         return os.open(name, flags | os.O_NOFOLLOW, 0o666, dir_fd=place)
+
+
+def read_line(file: IO[bytes]) -> bytes:
+    """Read a line with its end; at the end of the file, read the beginning of a line.
+
+    Raises:
+        ConnectError: the line is too long.
+    """
+    line = file.readline(LONGEST_LINE_BYTES + 1)
+    check_line_length(file, len(line))
+    return line
+
+
+def check_line_length(file: IO[bytes], length: int) -> None:
+    """Raise `ConnectError` if a line of a file is longer than `LONGEST_LINE_BYTES`."""
+    if length > LONGEST_LINE_BYTES:
+        raise ConnectError(
+            f"The file {file.name} has a line of more than {LONGEST_LINE_BYTES} bytes: divide the "
+            "line, or remove the file"
+        )
 
 
 class FileConnector:

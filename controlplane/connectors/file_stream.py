@@ -29,7 +29,7 @@ from controlplane.connect.data import STRING
 from controlplane.connect.data.string_forms import string_form
 from controlplane.connect.errors import DataError
 from controlplane.connect.source import OffsetPairs
-from controlplane.connectors.file_access import FileConnector, file_stamp
+from controlplane.connectors.file_access import FileConnector, check_line_length, file_stamp
 
 FILENAME, POSITION = "filename", "position"
 """Fields of the source partition and of the offset."""
@@ -86,7 +86,7 @@ class FileStreamSource(FileConnector, Source):
         An unchanged file is not read again: an incomplete last line may be long.
 
         Raises:
-            ConnectError: the file may not or cannot be opened.
+            ConnectError: the file may not or cannot be opened, or a line is too long.
         """
         try:
             file = self.access.open(path)
@@ -126,7 +126,11 @@ class FileStreamSource(FileConnector, Source):
 
 
 def lines_with_lengths(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the complete lines from the position on, each with its length including its end."""
+    """Yield the complete lines from the position on, each with its length including its end.
+
+    Raises:
+        ConnectError: a line is too long.
+    """
     rest, ends_with_return = bytearray(), False
     while chunk := file.readline(CHUNK_BYTES):
         if not rest and chunk.endswith(b"\n") and b"\r" not in chunk:
@@ -142,6 +146,7 @@ def lines_with_lengths(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
                 taken = line.end()
                 yield bytes(line[1]), taken - line.start()
             del rest[:taken]
+        check_line_length(file, len(rest))
 
 
 def _position(task: SourceRun, partition: dict[str, Any]) -> int:

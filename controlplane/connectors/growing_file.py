@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO
 
 from controlplane.connect import ConnectError
-from controlplane.connectors.file_access import FileAccess, file_stamp
+from controlplane.connectors.file_access import FileAccess, file_stamp, read_line
 
 TAIL_BYTES = 1_024
 """Number of bytes before the position that are compared: if they differ, the file was replaced.
@@ -34,7 +34,7 @@ class GrowingFile:
         """Yield the lines since the last look; no lines if the file is gone.
 
         Raises:
-            ConnectError: it may not or cannot be opened.
+            ConnectError: it may not or cannot be opened, or a line is too long.
         """
         try:
             stamp = file_stamp(path.stat())
@@ -79,6 +79,10 @@ class GrowingFile:
 
 
 def whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the complete lines from the position on, each with its line feed."""
-    while (line := file.readline()).endswith(b"\n"):
+    """Yield the complete lines from the position on, each with its line feed.
+
+    Raises:
+        ConnectError: a line is too long.
+    """
+    while (line := read_line(file)).endswith(b"\n"):
         yield line

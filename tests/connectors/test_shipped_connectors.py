@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.connect import ConnectError, Sink, SinkRecord
 from controlplane.connect.source import Idle, SourceRun
-from controlplane.connectors import file_stream, shipped
+from controlplane.connectors import file_access, file_stream, shipped
 from controlplane.connectors.directory_source import DirectorySource
 from controlplane.connectors.file_access import FileAccess
 from controlplane.connectors.file_stream import FileStreamSource, lines_with_lengths
@@ -275,6 +275,23 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             ConnectError, match=rf"The file {folder} cannot be read: Is a directory"
         ):
             next(lines)
+
+
+def test_a_line_without_end_fails_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines before it are read. A line of the greatest length is read, too."""
+    monkeypatch.setattr(file_access, "LONGEST_LINE_BYTES", 100_000)
+    path, access = tmp_path / "lines", FileAccess.to([tmp_path])
+    longest = "x" * 99_999
+    path.write_text(f"one\n{longest}\n{'y' * 200_000}")
+    stream = cast(FileStreamSource, shipped([tmp_path])[f"{FILE}SourceConnector"]())
+    sentence = f"The file {path} has a line of more than 100000 bytes"
+    for read in (
+        (text for text, _ in stream._lines(path, 0, 9)),
+        GrowingFile(0).new_lines(access, path),
+    ):
+        assert [next(read), next(read)] == ["one", longest]
+        with pytest.raises(ConnectError, match=sentence):
+            next(read)
 
 
 def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
