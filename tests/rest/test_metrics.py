@@ -27,7 +27,8 @@ from controlplane.rest.app import App
 from controlplane.rest.metrics import Metrics, exposition
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
-from tests.outages import Cable, FollowerNotices, until
+from tests.outages import Cable, FollowerNotices, GatedLog, until
+from tests.patience import PATIENCE_S
 from tests.rest.security.guarded_app import TOKENS, auth_settings
 from tests.rest.served_history import catalogue, following, service_of
 
@@ -291,6 +292,32 @@ async def test_the_last_known_state_is_exposed_during_an_outage() -> None:
             cable.cut.clear()
             await notices.back.wait()
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
+
+
+async def test_a_scrape_does_not_wait_for_a_long_first_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log counts as not followed; several scrapes share one read, which goes on."""
+    monkeypatch.setattr(exposition, "STATE_PATIENCE_S", 0.05)
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    gated = GatedLog(log)
+    async with Follower(gated, live=False) as follower:
+        service = service_of(follower, "3.9")
+        transport = httpx.ASGITransport(Metrics().with_metrics(App(service), service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            gated.may_be_read.clear()
+            gated.begun = 0
+            for _ in range(2):
+                loading = Scraped.of((await client.get("/metrics")).text)
+                assert loading.samples[FOLLOWED] == 0
+                assert "kafka_connect_worker_connector_count" not in loading.samples
+            assert gated.begun == 1
+            monkeypatch.setattr(exposition, "STATE_PATIENCE_S", PATIENCE_S)
+            gated.may_be_read.set()
+            loaded = Scraped.of((await client.get("/metrics")).text)
+            assert loaded.samples["kafka_connect_worker_connector_count"] == 0
+    await log.close()
 
 
 class UnansweredEnds(Cable):

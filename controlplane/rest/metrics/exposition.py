@@ -24,9 +24,9 @@ from controlplane.rest.service import Service
 
 PATH = ("metrics",)
 
-ENDS_PATIENCE_S = 5
-"""Time limit for reading the log's end: Prometheus gives up after ten seconds, and would then get
-nothing at all."""
+STATE_PATIENCE_S, ENDS_PATIENCE_S = 4, 5
+"""Time limits for the first load of the log, and for reading its end. Prometheus gives up after ten
+seconds, and would then get nothing at all."""
 
 
 class MetricsEndpoint(Layer):
@@ -70,11 +70,13 @@ def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
 
 
 async def _families(service: Service) -> tuple[Iterable[Metric], int]:
-    """Return the current metrics and the number of connectors; fewer metrics without a log."""
+    """Return the current metrics and the number of connectors; fewer metrics without a state."""
     follower = service.follower
     try:
+        async with asyncio.timeout(STATE_PATIENCE_S):
+            await service.state_read.wait()
         state = await follower.state(service.dialect)
-    except LogError:
+    except (LogError, TimeoutError):
         unfollowed = state_metrics.of_log(follower.ends, None, followed=False)
         return chain(unfollowed, _of_worker(service)), 0
     ends = await _ends(service)
