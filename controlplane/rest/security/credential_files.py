@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from controlplane.core.text.file_errors import unreadable
 from controlplane.observe import Logger
-from controlplane.rest.security.credential_hashes import BadCredentialLine, Credential
+from controlplane.rest.security.credential_hashes import BadCredentialLine, Credential, Scrypt
 from controlplane.settings.errors import SettingsError
 
 FILE_BYTES = 1 << 20
@@ -14,7 +14,7 @@ FILE_BYTES = 1 << 20
 
 
 class _BadCredential(SettingsError):
-    """A line of a file is not a credential. The message begins with the file and the line."""
+    """A line of a file cannot be used. The message begins with the file and the line."""
 
     def __init__(self, path: Path, line: int, reason: BadCredentialLine) -> None:
         super().__init__(f"{path}:{line}: {reason}")
@@ -39,7 +39,8 @@ class CredentialFile:
         """Read the file; `line` parses one line.
 
         Raises:
-            SettingsError: the file cannot be read, or a line is not a credential.
+            SettingsError: the file cannot be read, a line is not a credential, or a name has two
+                passwords.
         """
         self._path, self._file = path, path.absolute()
         self._line = line
@@ -71,12 +72,18 @@ class CredentialFile:
         return _Stamp(status.st_ino, status.st_mtime_ns, status.st_size)
 
     def _read(self) -> Iterator[Credential]:
+        lines: dict[str, int] = {}
         for number, line in enumerate(self._content().splitlines(), 1):
             if line.strip() and not line.startswith("#"):
                 try:
-                    yield self._line(line)
+                    credential = self._line(line)
                 except BadCredentialLine as bad:
                     raise _BadCredential(self._path, number, bad) from None
+                first = lines.setdefault(credential.name, number)
+                if first != number and isinstance(credential.hash, Scrypt):
+                    repeated = f"line {first} has a password of {credential.name}, too: delete one"
+                    raise _BadCredential(self._path, number, BadCredentialLine(repeated))
+                yield credential
 
     def _content(self) -> str:
         try:

@@ -180,6 +180,18 @@ def test_unusable_credential_files_are_refused(tmp_path: Path) -> None:
             CredentialFile(path, password_line, silent())
 
 
+def test_a_name_with_two_passwords_is_refused(tmp_path: Path) -> None:
+    """The error has both line numbers. A name may have several tokens."""
+    path = tmp_path / "credentials"
+    lines = [Credential("ann", role, cheap("x")) for role in (Role.VIEW, Role.ADMINISTER)]
+    path.write_text(f"# ops\n{lines[0]}\n{lines[1]}\n", "ascii")
+    with pytest.raises(SettingsError) as refused:
+        CredentialFile(path, password_line, silent())
+    assert str(refused.value) == f"{path}:3: line 2 has a password of ann, too: delete one"
+    path.write_text(f"ann:view:{TokenHash.of('a')}\nann:view:{TokenHash.of('b')}\n", "ascii")
+    assert len(CredentialFile(path, token_line, silent()).current()) == 2
+
+
 def test_written_credentials_are_read_back(tmp_path: Path) -> None:
     """Names in a credential file may be of any script."""
     path = write_credentials(tmp_path / "passwords", {"größe": cheap("x")}, {"größe": Role.VIEW})
