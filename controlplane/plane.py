@@ -25,14 +25,9 @@ from controlplane.controller import (
     WriterEnvironment,
 )
 from controlplane.controller.external import sink_offsets, sink_progress, with_remote_offsets
+from controlplane.controller.writer_environment import LevelSetter
 from controlplane.core.codec.command_log import command_of
-from controlplane.core.commands import (
-    AnyCommand,
-    CommandRequest,
-    SetLoggerLevel,
-    as_stored,
-    size_of,
-)
+from controlplane.core.commands import AnyCommand, CommandRequest, as_stored, size_of
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
@@ -189,7 +184,9 @@ class ControlPlane:
                 notices=notices,
             )
             await stack.enter_async_context(follower)
-            world = WriterEnvironment(around.now_ms, around.outside, notices, around.stepped)
+            set_level = _level_setter(loggers, context.profile)
+            outside, stepped = around.outside, around.stepped
+            world = WriterEnvironment(around.now_ms, outside, notices, stepped, set_level)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             stack.enter_context(follower.pinned(context.profile))
             resolved = _ResolvedSettings(around, context, loggers, settings.administered, notices)
@@ -355,16 +352,7 @@ class ControlPlane:
             principal=principal,
             keyed=key is not None,
         )
-        # A repeated key gets the earlier answer; meanwhile, another command may have set the level.
-        repeats = isinstance(command, SetLoggerLevel) and self._has_ended(request.command_id)
-        answer = await self._controller.execute(request, profile)
-        if isinstance(command, SetLoggerLevel) and isinstance(answer, Outcome) and not repeats:
-            self._loggers.carry_out(command, profile or self.context.profile)
-        return answer
-
-    def _has_ended(self, command_id: str) -> bool:
-        trace = self.state.commands.get(command_id)
-        return trace is not None and trace.accepted is not None and not trace.unfinished
+        return await self._controller.execute(request, profile)
 
     def command_of(self, key: str) -> AnyCommand | None:
         """Return the command accepted under an idempotency key; None: it is unknown or unreadable.
@@ -426,6 +414,11 @@ def _default_logger(loggers: Loggers) -> Logger:
     if ours.level == logging.NOTSET:
         ours.setLevel(logging.WARNING)
     return logger(level=ours)
+
+
+def _level_setter(loggers: Loggers, own: Profile) -> LevelSetter:
+    """Return the function that sets a level in this process; `own`: the release by default."""
+    return lambda command, profile: loggers.carry_out(command, profile or own)
 
 
 def _context(settings: Settings, around: Surroundings, notices: Notices) -> Context:

@@ -7,7 +7,7 @@ from controlplane.controller.external import (
     ExternalActions,
     NoExternalSystems,
 )
-from controlplane.controller.plan_execution import StepListener, WriterEnvironment
+from controlplane.controller.writer_environment import StepListener, WriterEnvironment
 
 __all__ = [
     "CommandLimits",

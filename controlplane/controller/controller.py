@@ -30,10 +30,10 @@ from controlplane.controller.plan_execution import (
     NotDone,
     NotTakenBack,
     PlanExecution,
-    WriterEnvironment,
     no_listener,
     retried,
 )
+from controlplane.controller.writer_environment import WriterEnvironment
 from controlplane.core.codec import command_log
 from controlplane.core.commands import AnyCommand, CommandRequest, OffsetsCommand
 from controlplane.core.context import Context
@@ -184,14 +184,14 @@ class Controller:
             limits=self._limits,
             now_ms=self._world.now_ms,
         )
-        delay_ms = self._limits.end_delay_ms
+        delay_ms, world = self._limits.end_delay_ms, self._world
         ends = CommandEnds(writer, delay_ms, self._end_not_written, self._unfinished.has)
         self._execution = PlanExecution(
             writer,
             self.outside,
             commands_topic=state.topics.commands if self._traced else None,
-            now_ms=self._world.now_ms,
-            hooks=ExecutionHooks(self._world.stepped or no_listener, self._exists),
+            now_ms=world.now_ms,
+            hooks=ExecutionHooks(world.stepped or no_listener, self._exists, world.set_level),
             ends=ends if self._traced and writer.splits_batches else None,
         )
         await self._unfinished.end_all()
@@ -414,7 +414,7 @@ class Controller:
             await self._record_refusal(request, decision)
             return decision
         try:
-            return await self._execution.perform(request, decision)
+            return await self._execution.perform(request, decision, job.profile)
         except NotAccepted as failure:
             with suppress(LogNotUsable):  # the caller gets the first reason
                 await self._record_refusal(request, failure.rejected)

@@ -20,11 +20,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActionFailed, ExternalActions
 from controlplane.controller.log_view import LogView, follow_in_time
+from controlplane.controller.writer_environment import LevelSetter, StepListener, keep_levels
 from controlplane.core.codec import command_log
-from controlplane.core.commands import CommandRequest, size_of
+from controlplane.core.commands import CommandRequest, SetLoggerLevel, size_of
 from controlplane.core.decide.recovery import may_end_later
 from controlplane.core.entry import Headers, Position
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import LARGE, backoff, in_thread_if_large
 from controlplane.logs.log import (
@@ -37,12 +39,8 @@ from controlplane.logs.log import (
     Record,
 )
 from controlplane.logs.offset_rules import partition_count
-from controlplane.notices import Notices
 
 T = TypeVar("T")
-
-StepListener = Callable[[CommandRequest, Step], Awaitable[None]]
-"""Called after each durable step; an exception ends the command there."""
 
 ConnectorExists = Callable[[str], Awaitable[bool]]
 """Returns True if a connector of this name exists now, created by any writer."""
@@ -57,21 +55,12 @@ async def no_listener(_request: CommandRequest, _step: Step) -> None:
     """Do nothing after a step: the default `StepListener`."""
 
 
-class WriterEnvironment(NamedTuple):
-    """Environment of a controller: clock (epoch ms), external actions, notices, step listener."""
-
-    now_ms: Callable[[], int]
-    outside: ExternalActions | None
-    """None: those of the log itself (`default_actions`)."""
-    notices: Notices
-    stepped: StepListener | None = None
-
-
 class ExecutionHooks(NamedTuple):
     """Callbacks before and after the steps of a plan."""
 
     stepped: StepListener = no_listener
     connector_exists: ConnectorExists = _no_other_writer
+    set_level: LevelSetter = keep_levels
 
 
 class NotDone(LogUnavailable):
@@ -167,15 +156,21 @@ class PlanExecution:
         self._outside = outside
         self._topic = commands_topic
         self._now_ms = now_ms
-        self._stepped, self._connector_exists = hooks or ExecutionHooks()
+        self._stepped, self._connector_exists, self._set_level = hooks or ExecutionHooks()
         self._ends = ends
         self._written: Counter[str] = Counter()
 
     async def perform(
-        self, request: CommandRequest, plan: Plan, *, accepted: bool = False
+        self,
+        request: CommandRequest,
+        plan: Plan,
+        profile: Profile | None = None,
+        *,
+        accepted: bool = False,
     ) -> Outcome | Rejected:
-        """Execute all steps; return the answer.
+        """Execute all steps; return the answer. A logger's level also changes in this process.
 
+        `profile`: release of the request; None: that of the controller.
         `accepted`: the command topic already has the "accepted" record.
 
         Raises:
@@ -218,6 +213,8 @@ class PlanExecution:
             await self._append(request, accepted_drafts + finished_drafts)
         if ends_later:
             await self._end_later(request, plan.outcome, parts)
+        if isinstance(request.command, SetLoggerLevel):
+            self._set_level(request.command, profile)
         return plan.outcome
 
     async def _end_later(self, request: CommandRequest, outcome: Outcome, parts: int) -> None:

@@ -8,13 +8,16 @@ import httpx
 import pytest
 
 from controlplane import commands, logger_levels
+from controlplane.controller import CommandLimits, TimedOut
+from controlplane.core.commands import CommandRequest
 from controlplane.core.decide import topics
+from controlplane.core.plan import Step
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import LEVELS, LOGGER, Loggers, separate_hierarchy
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import logger
-from controlplane.plane import Settings
+from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest import worker_endpoints
@@ -218,6 +221,30 @@ async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
         assert shown.json() == {"level": "OFF", "last_modified": NOW_MS}
         assert (await put_level(client, "lab?scope=cluster", "loud")).status_code == 404
         assert (await client.get("/admin/loggers/lab")).json()["level"] == "DEBUG"
+
+
+@pytest.mark.parametrize("ends_by", ["cancelled", "timed out"])
+async def test_a_level_is_set_after_the_caller_has_left(ends_by: str) -> None:
+    """A command that has begun also sets the level in this process, at its end."""
+    has_begun, may_end, loggers = asyncio.Event(), asyncio.Event(), Loggers(lambda: 0)
+
+    async def stepped(_request: CommandRequest, _step: Step) -> None:
+        has_begun.set()
+        await may_end.wait()
+
+    timeout_ms = 50 if ends_by == "timed out" else 90_000
+    settings = Settings(limits=CommandLimits(request_timeout_ms=timeout_ms))
+    around = Surroundings(loggers=loggers, stepped=stepped)
+    async with ControlPlane.open("memory:", settings, around) as plane:
+        call = asyncio.create_task(plane.execute(commands.SetLoggerLevel("lab", "DEBUG")))
+        await has_begun.wait()
+        if ends_by == "cancelled":
+            call.cancel()
+        with pytest.raises((asyncio.CancelledError, TimedOut)):
+            await call
+        assert loggers.named("lab").level == logging.NOTSET
+        may_end.set()
+    assert loggers.named("lab").level == logging.DEBUG
 
 
 async def test_a_repeated_key_sets_no_level_again() -> None:
