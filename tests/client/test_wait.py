@@ -124,6 +124,15 @@ async def test_tasks_behind_our_service_end_before_the_next_step(
     assert len(worker.requests) == len(answers)
 
 
+async def test_the_report_of_a_worker_counts_for_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The goal needs one more poll if the second report fits it. No two polls lack a pause."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
+    running = reported("RUNNING", "RUNNING")
+    worker = FakeWorker(running[1], *running * 3, httpx.Response(500), server="controlplane")
+    await wait_until_running(await worker.api(), "x", 60)
+    assert len(worker.requests) == 7
+
+
 async def test_tasks_behind_our_service_are_awaited_beyond_the_first_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -129,17 +128,25 @@ async def goal_after_change(api: Api, name: str, within_s: float | None) -> Wait
     return goal or IS_RUNNING
 
 
-async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) -> None:
-    """Poll until the goal is reached; `within_s` None: return at once.
+async def wait_for(
+    api: Api,
+    name: str,
+    goal: WaitGoal,
+    within_s: float | None,
+    latest: ConnectorSummary | None = None,
+) -> ConnectorSummary | None:
+    """Poll until the goal is reached; return the last state. `within_s` None: return at once.
+
+    `latest`: state of a poll just before, which takes the place of the first poll.
 
     Raises:
         WaitTimedOut: the goal was not reached in time.
         ConnectorFailed: the connector or one of its tasks fails.
     """
     if within_s is None:
-        return
+        return latest
     reached = failed = 0
-    async for state in _polls(api, name, goal.words, within_s):
+    async for state in _polls(api, name, goal.words, within_s, latest):
         reached = reached + 1 if goal.reached(state) else 0
         failed = (
             failed + 1
@@ -147,11 +154,12 @@ async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) 
             else 0
         )
         if reached == POLLS_TO_SUCCEED:
-            return
+            return state
         if failed == POLLS_TO_FAIL:
             raise ConnectorFailed(
                 f"{name} fails ({_words(state)}): `controlplane describe` shows its trace"
             )
+    raise AssertionError  # the polls end with an error
 
 
 async def wait_until_stopped(api: Api, name: str, within_s: float) -> None:
@@ -160,8 +168,7 @@ async def wait_until_stopped(api: Api, name: str, within_s: float) -> None:
     Raises:
         WaitTimedOut: the tasks have not ended in time.
     """
-    if await _has_worker(api, name, STOPPED):
-        await wait_for(api, name, IS_STOPPED, within_s)
+    await _wait_with_worker(api, name, STOPPED, within_s)
 
 
 async def wait_until_running(api: Api, name: str, within_s: float) -> None:
@@ -171,23 +178,23 @@ async def wait_until_running(api: Api, name: str, within_s: float) -> None:
         WaitTimedOut: they do not run in time.
         ConnectorFailed: the connector or one of its tasks fails.
     """
-    if await _has_worker(api, name, RUNNING):
-        await wait_for(api, name, IS_RUNNING, within_s)
+    await _wait_with_worker(api, name, RUNNING, within_s)
 
 
-async def _has_worker(api: Api, name: str, state: str) -> bool:
-    """True if a worker runs the connector: Kafka's, or one that reports the new state.
+async def _wait_with_worker(api: Api, name: str, state: str, within_s: float) -> None:
+    """Wait for a target state that has just been set, if a worker runs the connector.
 
-    `state`: target state that has just been set.
+    It is one of Kafka's workers, or a worker that reports the new state to our service.
     """
-    if not api.server.ours:
-        return True
-    if api.is_log or await api.find(connector(name, "status")) is None:
-        return False
-    with suppress(WaitTimedOut):
-        await wait_for(api, name, _reports(state), REPORT_S)
-        return True
-    return False
+    latest = None
+    if api.server.ours:
+        if api.is_log or await api.find(connector(name, "status")) is None:
+            return
+        try:
+            latest = await wait_for(api, name, _reports(state), REPORT_S)
+        except WaitTimedOut:
+            return
+    await wait_for(api, name, GOALS[state], within_s, latest)
 
 
 def _reports(state: str) -> WaitGoal:
@@ -200,9 +207,11 @@ def _reports(state: str) -> WaitGoal:
 
 
 async def _polls(
-    api: Api, name: str, words: str, within_s: float
+    api: Api, name: str, words: str, within_s: float, latest: ConnectorSummary | None
 ) -> AsyncIterator[ConnectorSummary | None]:
     """Yield the state of a connector again and again, and show it on the progress line.
+
+    The first state is `latest`, unless it is None.
 
     Raises:
         WaitTimedOut: the time is over.
@@ -210,7 +219,8 @@ async def _polls(
     deadline = asyncio.get_running_loop().time() + within_s
     with working(f"waiting until {name} {words}") as show:
         while True:
-            state = await _poll(api, name)
+            state = latest or await _poll(api, name)
+            latest = None
             yield state
             show(f"waiting until {name} {words}: {_words(state)}")
             if asyncio.get_running_loop().time() > deadline:
