@@ -42,7 +42,7 @@ from controlplane.attached.interrupted_commands import (
 )
 from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
-from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
+from controlplane.controller.admission import QueueLocks, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
 from controlplane.core.commands import (
@@ -97,7 +97,7 @@ class AttachedPlane:
         self._trail = trail
         self._around = around
         self._execution = CommandExecution(client, planner, log, trail, around.stepped)
-        self._locks = locks = QueueLocks(CommandLimits().commands_waiting)
+        self._locks = locks = QueueLocks(around.commands_waiting)
         self._cut_off = CutOffCommands(self._execution, log, trail, around, locks)
         self._idle = IdleSignal()
         self._running: dict[str, _QueuedRequest] = {}

@@ -18,6 +18,7 @@ from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import STEP_PREFIXES, ClusterPlanner, creation_parts
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_requests import request_of
+from controlplane.controller.admission import CommandLimits
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -64,6 +65,8 @@ class AttachedSurroundings(NamedTuple):
     limits: ConnectSettings = ConnectSettings()
     upkeep: UpkeepSettings = UpkeepSettings()
     """Interval and retention of the trail; it has no snapshots."""
+    commands_waiting: int = CommandLimits().commands_waiting
+    """Maximum commands that run or wait (`controller.commands.waiting`)."""
 
 
 ACCEPTED = "accepted"

@@ -9,7 +9,6 @@ import httpx
 import msgspec
 import pytest
 
-from controlplane.attached import attached_plane
 from controlplane.attached.attached_plane import AttachedPlane
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient
@@ -17,7 +16,7 @@ from controlplane.attached.execution import CHECK, AttachedSurroundings
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
-from controlplane.controller.admission import QueueLocks, TooMany
+from controlplane.controller.admission import TooMany
 from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.commands import (
     AnyCommand,
@@ -238,10 +237,9 @@ async def test_a_closing_plane_does_not_wait_for_the_trail(
         assert cluster.trail.commands["k"].unfinished
 
 
-async def test_a_refused_command_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_command_is_not_cut_off() -> None:
     """A command that finds no room has not begun, so the log has no warning about it."""
-    monkeypatch.setattr(attached_plane, "QueueLocks", lambda _: QueueLocks(0))
-    around = AttachedSurroundings(RecordedNotices(), limits=LIMITS)
+    around = AttachedSurroundings(RecordedNotices(), limits=LIMITS, commands_waiting=0)
     async with steered(never_sent) as cluster:
         parts = (cluster.client, cluster.planner, cluster.follow_up, cluster.trail, around)
         async with AttachedPlane.open(*parts) as plane:

@@ -24,10 +24,8 @@ from controlplane.terminal.log_options import LogOptions
 from tests.worker.worker_fixture import RecordedNotices
 
 
-async def test_the_trail_has_the_retention_of_an_embedded_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The settings `upkeep.…` apply to the trail."""
+async def test_limits_of_an_embedded_log_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings `upkeep.…` apply to the trail, and `controller.commands.waiting` to commands."""
     services: list[AttachedSurroundings] = []
 
     async def identified(*_: object) -> IdentifiedCluster:
@@ -44,7 +42,11 @@ async def test_the_trail_has_the_retention_of_an_embedded_log(
     monkeypatch.setattr(attached_cluster, "identify_cluster", identified)
     monkeypatch.setattr(attached_cluster, "open_log", memory_log)
     monkeypatch.setattr(attached_cluster, "attached_service", service)
-    values = {"upkeep.interval.ms": "7", "upkeep.retention.commands.ms": str(DAY_MS)}
+    values = {
+        "upkeep.interval.ms": "7",
+        "upkeep.retention.commands.ms": str(DAY_MS),
+        "controller.commands.waiting": "9",
+    }
     flags = flag_values(("--override", key, value) for key, value in values.items())
     async with attached(
         "kafka://localhost:9092",
@@ -57,3 +59,4 @@ async def test_the_trail_has_the_retention_of_an_embedded_log(
         pass
     expected = UpkeepSettings(interval_ms=7, retention=RetentionSettings(commands_ms=DAY_MS))
     assert [around.upkeep for around in services] == [expected]
+    assert [around.commands_waiting for around in services] == [9]

@@ -18,6 +18,7 @@ from controlplane.attached.worker_connections import WorkerConnections, uses_pro
 from controlplane.cli.serve.attached_options import AttachedOptions
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.client.http.connection import over_network, tls_of
+from controlplane.controller import CommandLimits
 from controlplane.core.text.safe_text import safe
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import Log
@@ -29,7 +30,7 @@ from controlplane.notices import Notices
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.read_only.read_only_service import read_only_settings
 from controlplane.rest.service import Service
-from controlplane.settings.prefixes import UPKEEP
+from controlplane.settings.prefixes import CONTROLLER, UPKEEP
 from controlplane.settings.security import Secret
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions, read_plugins
@@ -58,6 +59,7 @@ async def attached(  # noqa: PLR0913 - parts, by name
     """
     settings = options.settings
     upkeep = reading.configuration.settings(UpkeepSettings, UPKEEP)
+    commands_waiting = reading.configuration.settings(CommandLimits, CONTROLLER).commands_waiting
     async with AsyncExitStack() as stack:
         workers, connections = _clients(settings)
         for worker in workers.values():
@@ -84,7 +86,9 @@ async def attached(  # noqa: PLR0913 - parts, by name
             read_plugins(None, reading.settings),
             exactly_once=exactly_once,
         )
-        around = AttachedSurroundings(notices, limits=settings, upkeep=upkeep)
+        around = AttachedSurroundings(
+            notices, limits=settings, upkeep=upkeep, commands_waiting=commands_waiting
+        )
         yield await stack.enter_async_context(
             attached_service(
                 opened,
