@@ -4,14 +4,15 @@
         [--keys 20000] [--rounds 3] [--folder DIR]
 
 Each contestant (`fleet_engines.py`) writes Parquet by cluster: the last record of every key of the
-offsets topic. Each is a process of its own and is warmed up; they take turns, and the median
-counts. Clusters are generated (`memory.py`): `--keys` source partitions in 25 partitions of the
-topic, with three records each. The outputs must be equal. *Process* is the peak memory of the
-contestant's process. *All* adds the peaks of its JVM and its workers.
+offsets topic. Each is a process of its own and is warmed up. They take turns, in an order that
+rotates, and the median counts. Clusters are generated (`memory.py`): `--keys` source partitions in
+25 partitions of the topic, with three records each. The outputs must be equal. *Process* is the
+peak memory of the contestant's process. *All* adds the peaks of its JVM and its workers.
 """
 
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -94,10 +95,12 @@ def contest(
     """
     bar = progress.add_task("rounds", total=(1 + rounds) * len(names))
     contestants = {name: FleetContestant(name, archive, output / name) for name in names}
+    order = deque(contestants.values())
     for number in range(1 + rounds):
-        for contestant in contestants.values():
+        for contestant in order:
             contestant.write(counts=number > 0)
             progress.advance(bar)
+        order.rotate(1)  # the JVM's compiler still runs for a while, during the next turn
     figures = {name: contestant.end() for name, contestant in contestants.items()}
     check_equal(figures)
     return figures
