@@ -173,7 +173,7 @@ async def check_topics(
 
 
 def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:
-    """Sentence about connectors that only one side has; None: both are the same."""
+    """Sentence about how the connectors of worker and topic differ; None: they are equal."""
     configs = _configs(shown)
     if configs is None:
         return "the worker lists its connectors in another form"

@@ -104,7 +104,7 @@ class LogFollowUp:
         return entries is not None and has_appeared(plan, entries)
 
     async def read_on(self, topics: Iterable[str] | None = None) -> bool:
-        """Wait until all that the log contains at the call is folded.
+        """Wait until every record that is in the log now has been folded.
 
         Returns False if that takes too long, or if the log cannot be read. `topics` are followed
         ones; None: all of them.

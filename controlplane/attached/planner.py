@@ -1,4 +1,4 @@
-"""Plans of commands as the attached cluster's release would write their records.
+"""Plans of commands: the records that the release of the attached cluster would write.
 
 Plans are predictions. They are shown as dry runs, and compared with the records of the workers. A
 plan never replaces a worker's answer.
@@ -162,7 +162,7 @@ class ClusterPlanner:
         return Rejected(Reason.INVALID, self._invalid(errors)) if errors else None
 
     def lacking(self, command: AnyCommand) -> Rejected | None:
-        """Refusal of a command that the cluster's release lacks, or no URL can name; else None."""
+        """Refusal if the cluster's release lacks the command, or no URL can name its connector."""
         profile = self.context.profile
         refused = path_refusal(command)
         if refused is not None or not isinstance(command, CreateConnector):

@@ -13,7 +13,9 @@ StepListener = Callable[[CommandRequest, Step], Awaitable[None]]
 """Called after each durable step; an exception ends the command there."""
 
 LevelSetter = Callable[[SetLoggerLevel, Profile | None], None]
-"""Sets the level of a logger in this process, as a release does; None: that of the controller."""
+"""Sets the level of a logger in this process by the rules of a release.
+
+None: the release of the controller."""
 
 
 def keep_levels(_command: SetLoggerLevel, _profile: Profile | None) -> None:

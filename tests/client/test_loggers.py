@@ -41,7 +41,7 @@ def test_an_invalid_level_is_refused_with_the_valid_ones(cluster: ClusterCalls) 
 
 async def test_a_level_on_one_worker_only_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A release before 3.7 ignores the scope, and answers with its loggers."""
-    only = " (only on the worker that answered: its release has no scope cluster)"
+    only = " (only on the worker that answered: its release ignores scope=cluster)"
     options = {"logger": "root", "level": "DEBUG", "output": "table", "dry_run": False}
     for scope, answer, words in (
         ("cluster", httpx.Response(200, json=["root"]), only),

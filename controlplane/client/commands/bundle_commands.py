@@ -293,7 +293,7 @@ async def _imported(api: Api, bundled: BundledConnector, *, dry_run: bool) -> Co
         return ConnectorResult(bundled.name, "created", plan=plan)
     try:
         return await _completed(api, bundled, "created", dry_run=False)
-    except BaseException:  # as `stopped` in offset_commands.py: the first step stays
+    except BaseException:  # Ctrl-C, too: the created connector stays, so say how to go on
         note(
             f"{bundled.name} was created, but not completed: import it again, or run "
             f"`controlplane delete {quote(bundled.name)}`"

@@ -111,7 +111,7 @@ async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bo
         return (await api.send("PUT", path, merged, dry_run=dry_run)).body
 
 
-_ONLY_ONE = "only on the worker that answered: its release has no scope cluster"
+_ONLY_ONE = "only on the worker that answered: its release ignores scope=cluster"
 
 _INVALID_LEVEL = "invalid log level"
 """Words with which every release refuses a level."""

@@ -113,12 +113,12 @@ def client_access(
 def remote_access(
     bootstrap: str, configuration: Configuration, client: str, overrides: Mapping[str, str]
 ) -> BrokerAccess:
-    """Return the access of a connector's client to the cluster of the connector's producer.
+    """Return brokers and security of a client that uses the offsets topic of a connector.
 
-    The producer writes the connector's offsets topic on that cluster. If the client's settings name
-    the worker's own brokers, the producer's access is returned instead. In this case, a Java worker
-    looks for the topic on its own brokers in vain. The keys of `overrides` keep their prefix, such
-    as `producer.override.`.
+    The topic is on the cluster of the connector's producer, which writes it. If the client's
+    settings name the worker's own brokers, the producer's access is returned instead. In this case,
+    a Java worker looks for the topic on its own brokers in vain. The keys of `overrides` keep their
+    prefix, such as `producer.override.`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

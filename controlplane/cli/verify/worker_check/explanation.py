@@ -56,7 +56,7 @@ class Explanation(NamedTuple):
 
 
 class DifferingPart(NamedTuple):
-    """Part of an answer that differs, as an endpoint of one connector."""
+    """Differing part of an answer, in the form of two answers of one connector's endpoint."""
 
     connector: str
     path: str
