@@ -58,11 +58,11 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be only the end of a log: those after a record L in this order. The running
-    maximum of a partition may then come from a record that this function does not get. The computed
-    rank of an entry is then too low. The true rank has the time and the partition number of L,
-    which are the lowest after L. So the entry is among the first with either rank. Among these,
-    only entries of different topics may change places. No fold depends on that.
+    The entries may be only the end of a log: those after a record L in this order. The record with
+    the running maximum may then be missing, and an entry's computed time is too low. This happens
+    only to entries whose true rank has the time and the partition number of L. Such entries come
+    first after L, by the true and by the computed rank. Only those of different topics may change
+    places. No fold depends on that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

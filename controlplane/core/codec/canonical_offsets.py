@@ -33,8 +33,8 @@ _DocumentT = TypeVar("_DocumentT")
 def are_canonical_keys(keys: Sequence[bytes]) -> bool:
     """True if all keys are canonical, with their fields in HashMap order.
 
-    Then different keys name different source partitions, and a worker looks up each offset under
-    the bytes of the log.
+    Then different keys name different source partitions. A worker that encodes a key for a look-up
+    gets the same bytes as in the log.
     """
     orders: set[tuple[str, ...]] = set()
     for part in _parts(keys):
