@@ -185,9 +185,9 @@ def cancel_on_signals() -> None:
 
 
 def retrieve_exception(future: "asyncio.Future[Any]") -> None:
-    """Mark the exception of a future that is done as retrieved, as a callback of the future.
+    """Retrieve the exception of a finished future; a function for `add_done_callback`.
 
-    asyncio logs it otherwise if no caller awaits the future.
+    Without this call, asyncio logs the exception if no caller awaits the future.
     """
     if not future.cancelled():
         future.exception()

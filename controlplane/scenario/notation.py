@@ -2,7 +2,7 @@ r"""Notation of keys and values in a scenario: bytes as text on one line, and ba
 
 Text stands for itself. There are three signs:
 
-* `∅` alone is null: a tombstone as a value, no key as a key;
+* `∅` alone is null: the value of a tombstone, or the key of a record without a key;
 * `(empty)` alone is the empty text;
 * `\xNN` is one byte. JSON has no escape of this form.
 

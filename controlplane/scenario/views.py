@@ -1,4 +1,4 @@
-"""Views: each has a function from one worker's state to its cells, by row label.
+"""Views: each has a function that maps the state of one worker to a cell per row label.
 
 The verb `view` joins the cells of all workers to a table.
 """
