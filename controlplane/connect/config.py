@@ -24,7 +24,7 @@ _ONLY_TYPES = {
     "non-empty list": "LIST",
     "valid regex": "STRING",
 }
-"""Type that a key must have for some descriptions of valid values, by their first words."""
+"""First words of a `valid` text that fits only one type, with this type."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only

@@ -50,8 +50,8 @@ class DirectorySource(FileConnector, Source):
                 file = self._files.get(path.name) or self._begun(task, path.name)
                 for text in file.new_lines(self.access, path):
                     # During a `yield`, `update_offsets` may remove the entry and the offset of a
-                    # deleted file. The next line sets the offset again. So the entry is restored,
-                    # and a later `update_offsets` removes that offset, too.
+                    # deleted file. The record of the next line sets the offset again. So the entry
+                    # is restored, and a later `update_offsets` removes that offset, too.
                     self._files[path.name] = file
                     offset = {"line": file.lines}
                     yield task.record(text, partition, offset, key=path.name, key_schema=STRING)

@@ -219,7 +219,7 @@ class FileStreamSink(FileConnector, Sink):
 def _printed_value(record: SinkRecord) -> str:
     """Return the value as Java's `println` shows it; a value with bytes, as Python's `str` does.
 
-    Java would show the address of the bytes in memory.
+    Java would not show the content of the bytes.
 
     Half of a surrogate pair, which UTF-8 lacks, becomes `?`, as in Java.
     """

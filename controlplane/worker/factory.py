@@ -455,7 +455,7 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
 
 
 _READ_BY_COMMANDS = ("consumer.override.group.id", OFFSETS_TOPIC)
-"""Settings that commands on offsets read from the log."""
+"""Settings that commands on offsets take from the log, with references unresolved."""
 
 
 def _check_readable(config: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ def string_form(schema: Schema | None, value: Any) -> str:
     An object of another class has its own `str`. Dates are written in UTC.
 
     Raises:
-        DataError: the value contains bytes. In Java, their text is an address in memory.
+        DataError: the value contains bytes. In Java, their text does not show their content.
     """
     pieces: list[str] = []
     # Not recursive: JSON may be nested 1,000 deep.

@@ -106,7 +106,8 @@ class ClientConnections:
     ) -> AsyncIterator[ClientConnection]:
         """Open connections of a client (None: of the worker itself) until the block ends.
 
-        `options`: those of aiokafka's client. `max_age_ms`: age at which topics are asked for anew.
+        `options`: those of aiokafka's client. `max_age_ms`: age at which a
+        topic's number of partitions is requested again.
 
         Raises:
             ConnectError: a setting is invalid.

@@ -201,7 +201,8 @@ class ClaimedOffsetWriter:
                 failures.append(outcome)
                 continue
             del by_partition[partition]
-        if failures:  # a refusal, if there is one: a retry would not help
+        if failures:
+            # An outage only if there is no other failure: a retry does not help against the others.
             raise min(failures, key=lambda failure: isinstance(failure, LogUnavailable))
 
     async def _append(self, records: Sequence[Record]) -> None:

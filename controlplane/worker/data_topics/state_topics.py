@@ -4,7 +4,7 @@ from controlplane.connect.errors import ConnectError
 
 
 def refuse_state_topic(connector: str, topic: str, state_topics: frozenset[str]) -> None:
-    """Refuse a topic with the control plane's state for the records of a connector's task.
+    """Refuse records of a connector's task for a topic that has the control plane's state.
 
     A record there could replace the config of any connector, without its validation. Kafka leaves
     this check to the ACLs of the brokers; an embedded log has none.

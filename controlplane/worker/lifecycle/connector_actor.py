@@ -139,7 +139,7 @@ class ConnectorActor:
             async with asyncio.timeout(timeout_s):
                 connector = None
                 while connector is None or connector is not self._connector:
-                    await self.restart(())  # restarts nothing; the assignment is applied then
+                    await self.restart(())  # restarts nothing; the assignment is applied first
                     if self._start_failure is not None or (connector := self._connector) is None:
                         break
                     await connector.settled()  # or ended: a newer config replaces it

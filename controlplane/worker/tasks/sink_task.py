@@ -388,7 +388,7 @@ class SinkTaskRun:
             for partition, offset in offered.items()
             if self._may_commit(partition, offset)
         }
-        if changed:  # as in Kafka, idle partitions get their positions with the first commit
+        if changed:  # as in Kafka, the first commit also commits the positions of idle partitions
             idle = {partition: self._committed[partition] for partition in self._uncommitted}
             changed = idle | changed
         try:
