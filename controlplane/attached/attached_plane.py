@@ -256,8 +256,8 @@ class AttachedPlane:
     def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
         """Answer of the command that had this id before; None: it is new.
 
-        The answer of a command without a key is not kept. Its id, sent as a key, is refused: the
-        command would run a second time.
+        The answer of a command without a key is not kept. A client may later send its id as a key.
+        This key is refused, because otherwise the command would run a second time.
         """
         trace = self._trail.commands.get(request.command_id)
         if trace is None or trace.accepted is None:

@@ -1,11 +1,13 @@
 """Ends of commands that have been answered: each "finished" record waits for the next append.
 
-On a log with fast batches, an append to one partition is much faster than to several. There,
-"finished" is a batch of its own. The answer does not need it: the steps of the command have been
-read back. So the record shares the batch of the next command's "accepted" record. If no command
-follows, it is written soon after the answer. Both records are in the same partition, "finished"
-first. A retry may append an end late. So a command waits while an end of its queue is under way.
-Therefore no step of a later command precedes the end of an earlier one of the same connector.
+On a log with fast batches, an append to one partition is much faster than to several. So "finished"
+is not in the batch of the last step, which goes to another topic. The caller's answer need not wait
+for "finished", because the steps have been read back. Instead, "finished" shares the batch of the
+next command's "accepted" record. If no command follows, it is written soon after the answer. Both
+records are in the same partition, "finished" first.
+
+A retry may append an end late. So a command waits while an end of its queue is under way. Therefore
+no step of a later command precedes the end of an earlier one of the same connector.
 
 A crash may lose a waiting record. Then `recover` ends the command again, with the same result
 (`may_end_later`).

@@ -58,11 +58,10 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be only the end of a log: those after a record L in this order. The record with
-    the running maximum may then be missing, and an entry's computed time is too low. This happens
-    only to entries whose true rank has the time and the partition number of L. Such entries come
-    first after L, by the true and by the computed rank. Only those of different topics may change
-    places. No fold depends on that.
+    The entries may be only the end of a log: those after a record L in this order. The first of
+    them may share the time and the partition number of L's rank. If the record that set this time
+    is missing, their computed time is too low. They still come first. Only those of different
+    topics may change places among each other. No fold depends on that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -161,7 +161,10 @@ def _change(
     new_fact: _ComparedFact | None,
     states: tuple[ClusterState, ClusterState],
 ) -> Change | None:
-    """Difference in one fact; None: both states agree. A missing fact is absent from its state."""
+    """Difference in one fact; None: both states agree.
+
+    `old_fact` or `new_fact` None: the state lacks the fact.
+    """
     # A connector without a committed task set has no tasks.
     absent = 0 if place.aspect is Aspect.TASKS else None
     values = [fact.value if fact is not None else absent for fact in (old_fact, new_fact)]

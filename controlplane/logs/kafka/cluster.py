@@ -296,7 +296,7 @@ class Cluster:
             self._closing.append(connection.close())
 
     async def _wait_for_sockets(self, closing: "list[asyncio.Future[None]]") -> None:
-        """Wait up to `close_timeout_ms` for sockets to close: a connection's `close` does not."""
+        """Wait up to `close_timeout_ms` for sockets to close: `close` itself does not wait."""
         if closing:
             await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
 

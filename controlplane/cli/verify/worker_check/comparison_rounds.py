@@ -64,7 +64,10 @@ class Patience(NamedTuple):
 
 
 class CheckedLog:
-    """The log that the workers read, with or without aborted records, as each worker reads it."""
+    """The log that the workers read.
+
+    For a worker with exactly-once support, aborted configs and offsets are left out.
+    """
 
     def __init__(
         self,

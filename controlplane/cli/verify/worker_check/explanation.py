@@ -56,7 +56,10 @@ class Explanation(NamedTuple):
 
 
 class DifferingPart(NamedTuple):
-    """Differing part of an answer, in the form of two answers of one connector's endpoint."""
+    """An endpoint of one connector, with the differing answers of worker and log.
+
+    If the compared answers are lists, these two answers are made from one differing element.
+    """
 
     connector: str
     path: str
