@@ -65,7 +65,8 @@ def _last_records(cluster: ArchivedCluster) -> pa.Table:
     local = LocalEngine(cluster, LocalOptions(derived=False))
     plan = local.plan_at(FittedEnds({TOPIC: cluster.ends[TOPIC]}), [PROFILE])
     rows = with_partitions(plan, local.reduced(plan, [PROFILE]))
-    return rows.filter(pc.is_valid(rows.column("value")))
+    values = rows.column("value")
+    return rows.filter(pc.is_valid(values)) if values.null_count else rows
 
 
 def _written_rows(job: LastRecordsJob) -> int:

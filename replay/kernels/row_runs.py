@@ -140,7 +140,9 @@ class KeysOfParts(NamedTuple):
         """Last row of each key, ascending."""
         last = np.full(len(self.dictionary), -1, np.int64)
         last[self.codes] = np.arange(len(self.codes))  # the last row, as in `NumberedKeys`
-        return np.sort(last[last >= 0])
+        is_last = np.zeros(len(self.codes), np.bool_)
+        is_last[last[last >= 0]] = True
+        return np.flatnonzero(is_last)  # faster than sorting
 
     def at(self, places: RowIndexes) -> pa.Array:
         """Keys of the rows at these places."""
