@@ -315,18 +315,28 @@ def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
         yield Hazard(Danger.PARTITION_ORDER, rivals.status, reason, rivals.connector)
 
 
-def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Offset keys in several partitions with different values.
+def key_rivals(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
+    """Last records of each key that lies in several partitions of a topic, one per partition.
 
-    Causes are another partitioner than Kafka's, or partitions that were added.
+    Both `entries` and the records of a key are in the one order (`core.order`), so the last one
+    counts. Causes are another partitioner than Kafka's, or partitions that were added.
     """
     last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
-    for entry in log.offsets():
-        last[entry.topic, entry.key][entry.partition] = entry
-    for rivals in last.values():
-        if len({rival.value for rival in rivals.values()}) > 1:
-            entry = list(rivals.values())[-1]
-            parts = ", ".join(str(partition) for partition in sorted(rivals))
+    for entry in entries:
+        of_key = last[entry.topic, entry.key]
+        of_key.pop(entry.partition, None)  # so that the newest record comes last
+        of_key[entry.partition] = entry
+    for of_key in last.values():
+        if len(of_key) > 1:
+            yield [*of_key.values()]
+
+
+def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Offset keys in several partitions with different values."""
+    for rivals in key_rivals(log.offsets()):
+        if len({rival.value for rival in rivals}) > 1:
+            entry = rivals[-1]
+            parts = ", ".join(map(str, sorted(rival.partition for rival in rivals)))
             reason = f"its key lies in partitions {parts}, with different values"
             yield Hazard(Danger.PARTITION_ORDER, entry.position, reason, _owner(entry, profile))
 

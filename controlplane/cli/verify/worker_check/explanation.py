@@ -33,7 +33,7 @@ from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text import record_text
-from controlplane.core.views.hazards import TaskRivals, task_rivals
+from controlplane.core.views.hazards import TaskRivals, key_rivals, task_rivals
 from controlplane.rest.errors import NOT_FOUND, OK
 from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
@@ -227,14 +227,12 @@ class Explainer:
             element.get("partition")
             for element in unshared(listed_offsets(part.worker), listed_offsets(part.log))
         ]
-        last: dict[tuple[str, bytes | None], dict[int, Entry]] = {}
-        for entry in self._entries:
-            if entry.topic not in (self._topics.config, self._topics.status):
-                last.setdefault((entry.topic, entry.key), {})[entry.partition] = entry
-        for rivals in last.values():
-            *earlier, entry = rivals.values()
+        others = (self._topics.config, self._topics.status)
+        for *earlier, entry in key_rivals(
+            entry for entry in self._entries if entry.topic not in others
+        ):
             subject = decode_partition(entry.key, self._profile)
-            if not earlier or isinstance(subject, Invalid) or subject.connector != part.connector:
+            if isinstance(subject, Invalid) or subject.connector != part.connector:
                 continue
             if any(equal_json(subject.partition, partition) for partition in partitions):
                 rival_places = ", ".join(
