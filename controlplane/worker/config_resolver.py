@@ -39,7 +39,7 @@ A shorter line, such as `}`, is no secret.
 """
 
 LINES_HIDDEN = 200
-"""Maximum number of lines of a value that are hidden even without the rest of the value.
+"""Maximum number of lines of a value that are hidden line by line.
 
 Later lines are hidden only within the whole value. Each line takes memory. A private key has fewer
 lines; a bundle of certificates may have thousands.
@@ -192,8 +192,9 @@ class ConfigResolver:
         that the connector config lacks.
 
         Raises:
-            ConnectError: a provider fails, or a key contains a provided value. Or a value contains
-                one that cannot be replaced, and the connector config has no reference at this key.
+            ConnectError: a provider fails, or a key contains a provided value. Or the value of a
+                key contains a provided value that cannot be replaced. This is no error if the
+                connector config has a reference at this key.
         """
         references = {
             key: (str(value), self._resolved_text(key, str(value)).text)

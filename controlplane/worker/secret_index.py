@@ -59,10 +59,11 @@ Span = tuple[int, int]
 
 
 def forms_of(secret: str) -> set[str]:
-    """Return the texts to search for: the secret, its bare text, and that of its bytes.
+    r"""Return the texts to search for: the secret, its bare text, and that of its bytes.
 
-    A bare text such as `x41` becomes an escape if a backslash precedes it. So the bare text of such
-    an escape is another form. Texts of less than `SECRET_CHARACTERS` are left out.
+    A message may have a backslash before the secret. Before `x41bc`, it makes the escape `\x41`.
+    So `Abc`, the bare text of `\x41bc`, is another form of `x41bc`. Texts of less than
+    `SECRET_CHARACTERS` are left out.
     """
     bare_forms = {_bare(secret)}
     if not secret.isascii():

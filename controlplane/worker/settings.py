@@ -99,8 +99,8 @@ def runtime_settings(
 ) -> RuntimeSettings:
     """Build the settings of connectors that run here.
 
-    `exactly_once` is that of the control plane: a flag or the kind of the worker may overrule the
-    file.
+    `exactly_once` is the control plane's setting, which may differ from the file. The flag
+    `--exactly-once` turns it on, and a standalone worker never has it.
 
     Raises:
         SettingsError: a value is invalid.

@@ -174,7 +174,9 @@ class LogConsumer:
             await close(tail)
 
     async def _reset_beyond(self, ends: Ends, read: dict[TopicPartition, int]) -> None:
-        """Reset positions beyond the end, as after a `seek` (Kafka: `OffsetOutOfRangeException`).
+        """Reset positions beyond the end, which a `seek` may set.
+
+        Kafka: `OffsetOutOfRangeException`.
 
         Raises:
             ConnectError: `auto.offset.reset` is none.

@@ -202,7 +202,7 @@ class ClaimedOffsetWriter:
                 continue
             del by_partition[partition]
         if failures:
-            # An outage only if there is no other failure: a retry does not help against the others.
+            # Raise an outage only if there is no other failure: the caller would retry in vain.
             raise min(failures, key=lambda failure: isinstance(failure, LogUnavailable))
 
     async def _append(self, records: Sequence[Record]) -> None:

@@ -250,9 +250,10 @@ class TransactionalTaskProducer:
     async def claim(self) -> None:
         """Fence the predecessors, whose open transactions are aborted. Brokers are waited for.
 
-        The brokers know only the order of the claims. So a process that was replaced could fence
-        the newer task. A check before the claim prevents that, unless the process hangs right after
-        the check. A check after the claim then ends the older task before it writes.
+        The brokers know only the order of the claims of the transactional id. So a process that was
+        replaced could fence the newer task. `check_claim` before the claim prevents that, unless
+        the process hangs right after the check. `check_claim` after the claim then ends the older
+        task before it writes.
 
         Raises:
             Fenced: another process has claimed the plane's log.

@@ -17,7 +17,7 @@ class QueuedRecord(NamedTuple):
     record: ProducerRecord
     acknowledged: "asyncio.Future[RecordMetadata]"
     queued_s: float
-    """Time of the event loop when the record entered the queue; it never falls along the queue."""
+    """Time of the event loop when the record entered the queue. The queue is sorted by it."""
 
     def settle(self, result: RecordMetadata | Exception) -> None:
         """Acknowledge the record, or let it fail."""

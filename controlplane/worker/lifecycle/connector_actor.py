@@ -142,7 +142,7 @@ class ConnectorActor:
                     await self.restart(())  # restarts nothing; the assignment is applied first
                     if self._start_failure is not None or (connector := self._connector) is None:
                         break
-                    await connector.settled()  # or ended: a newer config replaces it
+                    await connector.settled()  # also returns if a newer config ends it
         except TimeoutError:
             raise StartTimedOut(f"Connector {self._name} is still starting") from None
         await self._raise_start_failure()

@@ -14,7 +14,7 @@ from controlplane.worker.metrics.startups import Startup
 
 
 class StoppedPause(NamedTuple):
-    """Pause of a stopped connector: by KIP-875 it is started first, so that it has tasks."""
+    """Transition from STOPPED to PAUSED: by KIP-875 it starts the connector to get task configs."""
 
     publish: Callable[[], Awaitable[None]]
     """Publishes task configs once, without retries; called while the connector runs."""

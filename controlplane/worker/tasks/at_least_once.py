@@ -59,7 +59,10 @@ class AtLeastOnce:
         self._acknowledged: list[Acknowledged] = []
         self._committable: dict[SourcePartitionId, OffsetPair] = {}
         self._unseen: dict[SourcePartitionId, OffsetPair] = {}
-        """Committable offsets that the hook `update_offsets` must see first; none without it."""
+        """Committable offsets that the hook `update_offsets` must see first.
+
+        Empty if that hook is not called (`_calls_hook`).
+        """
         self._failure: Exception | None = None
         """Failure that ends the task: of a sent record, of the commit loop, or a fenced commit."""
         self._settled = asyncio.Event()
@@ -274,7 +277,7 @@ class AtLeastOnce:
                 await loaded.tell_committed()
 
     async def _tell_acknowledged(self) -> None:
-        """Tell the task of acknowledged records, after earlier calls about others."""
+        """Tell the task of acknowledged records, once earlier calls of this method have ended."""
         async with self._telling:
             acknowledged, self._acknowledged = self._acknowledged, []
             await self._loaded.tell_acknowledged(acknowledged)

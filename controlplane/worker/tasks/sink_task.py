@@ -124,7 +124,7 @@ class SinkTaskRun:
         Kafka: `lastCommittedOffsets`.
         """
         self._rewound: set[TopicPartition] = set()
-        """Partitions whose rewind no commit has written."""
+        """Partitions that were rewound, and whose offset was not committed since."""
         self._uncommitted: set[TopicPartition] = set()
         """Partitions whose offset in `_committed` is that of an assignment or a rewind.
 
