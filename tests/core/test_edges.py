@@ -361,18 +361,6 @@ def test_edge_26_a_foreign_partitioner_puts_one_key_into_two_partitions() -> Non
     assert [hazard.danger for hazard in found_hazards] == [Danger.PARTITION_ORDER]
 
 
-def test_the_hazard_of_a_key_in_two_partitions_names_the_record_that_counts() -> None:
-    """The last record in the one order counts, in whichever partition the key came first."""
-    key = '["a",{"p":1}]'
-    log = [
-        *offsets((key, '{"o":1}')),
-        *offsets((key, '{"o":2}'), partition=1),
-        *offsets((key, '{"o":3}'), start=1),
-    ]
-    (hazard,) = hazards(log, Profile.of("3.9"))
-    assert hazard.position == log[-1].position
-
-
 @pytest.mark.parametrize(("release", "offset"), [("3.9", None), ("kip", {"pos": 1})])
 def test_edge_27_own_offsets_topics_never_fall_back(release: str, offset: object) -> None:
     """A release ignores an offset that only the worker's topic has; `kip` falls back to it."""

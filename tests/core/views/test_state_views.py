@@ -109,3 +109,15 @@ def test_hazards_of_all_releases_cost_few_decodings() -> None:
     log = config(("connector-a", unclosed))
     decoding = operations(lambda: decode_config(b"connector-a", unclosed.encode(), PROFILES[0]))
     assert operations(lambda: hazards_of_each(log, PROFILES)) < 40 * decoding
+
+
+def test_the_hazard_of_a_key_in_two_partitions_names_the_record_that_counts() -> None:
+    """The last record in the one order counts, in whichever partition the key came first."""
+    key = '["a",{"p":1}]'
+    log = [
+        *offsets((key, '{"o":1}')),
+        *offsets((key, '{"o":2}'), partition=1),
+        *offsets((key, '{"o":3}'), start=1),
+    ]
+    (hazard,) = hazards(log, Profile.of("3.9"))
+    assert hazard.position == log[-1].position
