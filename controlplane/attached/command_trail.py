@@ -24,7 +24,7 @@ from controlplane.projection.retention import ReadCommands, RetentionSettings, r
 from controlplane.rest.errors import WorkerAnswer
 
 CLUSTER_TOPIC = "attached-cluster"
-"""Topic of the trail's cluster: one record, with the names by which the cluster is known."""
+"""Topic of the trail with a single record, which names the cluster (`ClusterIdentity`)."""
 
 REFUSAL_MAX_BYTES = 16_384
 """Maximum size of a refused command's record; a larger one is kept as an excerpt."""

@@ -117,8 +117,8 @@ class ConnectClient:
     ) -> tuple[dict[str, httpx.Response], dict[str, str]]:
         """Send `GET /` to every worker; return the answers, and a reason for each missing one.
 
-        If no worker answers, starting workers are asked again for a bounded time. Before that,
-        `on_silence` is called once with the reasons.
+        If no answer is JSON, all workers are asked again for a bounded time: they may be starting.
+        Before the second attempt, `on_silence` is called once with the reasons.
         """
         deadline = self._deadline()
         while True:

@@ -65,7 +65,7 @@ def validation_request(connector_class: str, config: commands.Config) -> Connect
 def path_refusal(command: AnyCommand) -> Rejected | None:
     """Return the refusal of a command whose requests cannot name its connector; else None.
 
-    A creation alone has the name in its body, so a worker decides about it.
+    A creation without offsets has the name in its body, so a worker decides about it.
     """
     match command:
         case commands.CreateConnector(initial_offsets=None):
@@ -92,7 +92,7 @@ def _creation(command: commands.CreateConnector) -> dict[str, Any]:
 
 
 def _flags(command: commands.RestartConnector) -> dict[str, str]:
-    """Query parameters that are true (KIP-745); releases without them get none."""
+    """Query parameters that are true (KIP-745); false is the default, and left out."""
     flags = {"includeTasks": command.include_tasks, "onlyFailed": command.only_failed}
     return {name: "true" for name, is_set in flags.items() if is_set}
 

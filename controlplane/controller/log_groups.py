@@ -1,8 +1,8 @@
 """Consumer groups on a log of our own: committed offsets, and the members of this process.
 
-The offsets lie in a topic of their own. A key is `["group","topic",partition]`, a value
-`{"offset":7}`. Brokers keep the same facts in `__consumer_offsets`. A worker creates the topic. A
-log on which no worker has run has no groups.
+The offsets lie in a topic of their own, which a worker creates. A log on which no worker has run
+has no groups. A key is `["group","topic",partition]`, a value `{"offset":7}`. Brokers keep the same
+facts in `__consumer_offsets`.
 """
 
 import asyncio

@@ -58,11 +58,14 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be only the end of a log: those after a record L in this order. The first of
-    them may share the time and the partition number of L's rank. If the record that set this time
-    is missing, their computed time is too low. They still come first. Only those of different
-    topics may change places among each other. No fold depends on that.
+    The entries may be only the end of a log: those after some record in this order. A computed time
+    is then too low if the record that set the running maximum is missing. The order is still right,
+    with one exception. Entries of different topics may change places if they have the same
+    partition number and true time. No fold depends on that.
     """
+    # Let L be the last missing record. An entry whose computed time is too low has L's time and
+    # partition number in its true rank. So it precedes all entries with another time or partition
+    # number, by the true and by the computed rank.
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 

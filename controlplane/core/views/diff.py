@@ -190,8 +190,8 @@ def _cause(
     partitions do not show which record is later. Two rules do:
 
     1. A record that only one state has read comes after all records that both have read.
-    2. If only one of two releases with the same records has the fact, the fact's record is the
-       later one. A tombstone after this record would have removed the fact in both releases.
+    2. Two releases may have read the same records, and only one has the fact. Then the record that
+       wrote the fact is the last one. A later tombstone would have removed the fact in both.
     """
     old, new = _records(facts, before), _records(facts, after)
     unread = _unread_records(old, after) or _unread_records(new, before)

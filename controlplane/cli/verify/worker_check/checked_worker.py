@@ -204,8 +204,9 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
 def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | None) -> None:
     """Raise `Declined` if a worker reports another cluster id than the log has.
 
-    An embedded log has an id of its own, which only our service knows. So Kafka's workers may be
-    compared with a log that was imported from their topics. A dump has no id.
+    An embedded log has an id of its own, which only our service reports. The id from a Kafka
+    worker is not compared with it: the log may be an import of that worker's topics. A dump has no
+    id.
     """
     for worker in workers:
         if not is_cluster(log) and not worker.ours:

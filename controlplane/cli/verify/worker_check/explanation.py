@@ -96,7 +96,7 @@ class _OffsetTally:
         offset = decode_offset(entry.value, self._profile)
         partition = frozen(subject.partition)
         expected = self._expected.get(partition)
-        # null: the worker perhaps looks up a key with other bytes
+        # No record contradicts a null: the worker may have looked up a key with other bytes.
         is_null = partition in self._expected and expected is None
         self.contradictions.discard(partition)
         if not (is_null or isinstance(offset, Invalid)) and frozen(offset) != frozen(expected):
