@@ -25,7 +25,11 @@ _CODECS: Final = """
 """Python's codecs for character sets of Java 17. Java does not know the others, such as `hex`."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _BIG_ENDIAN_MARK: Final = b"\xfe\xff"
-_BYTE_ORDER_MARKS: Final = {_BIG_ENDIAN_MARK: "utf-16-be", b"\xff\xfe": "utf-16-le"}
+_BYTE_ORDER_MARKS: Final[Mapping[str, Mapping[bytes, str]]] = {
+    "utf-16": {_BIG_ENDIAN_MARK: "utf-16-be", b"\xff\xfe": "utf-16-le"},
+    "utf-32": {b"\0\0\xfe\xff": "utf-32-be", b"\xff\xfe\0\0": "utf-32-le"},
+}
+"""Byte-order marks of the character sets that may have one, with the codecs of the other bytes."""
 
 
 class StringConverter(PlainConverter):
@@ -63,9 +67,11 @@ class StringConverter(PlainConverter):
         text = string_form(datum.schema, datum.value)
         if self._encoding.startswith(("utf-16", "utf-32")):
             text = _SURROGATE.sub("\ufffd", text)
-        # Java writes UTF-16 in big-endian order; Python would use the order of the machine.
+        # Java writes UTF-16 and UTF-32 in big-endian order; Python would use that of the machine.
         if self._encoding == "utf-16":
             return _BIG_ENDIAN_MARK + text.encode("utf-16-be") if text else b""
+        if self._encoding == "utf-32":
+            return text.encode("utf-32-be")
         return text.encode(self._encoding, "replace")
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
@@ -75,7 +81,7 @@ class StringConverter(PlainConverter):
         if self._encoding == "utf-8":
             return SchemaAndValue(decode_key(value), OPTIONAL_STRING)
         encoding = self._encoding
-        if encoding == "utf-16":
-            encoding = _BYTE_ORDER_MARKS.get(value[:2], "utf-16-be")
-            value = value[2:] if value[:2] in _BYTE_ORDER_MARKS else value
+        if marks := _BYTE_ORDER_MARKS.get(encoding):
+            mark = next(filter(value.startswith, marks), b"")
+            encoding, value = marks.get(mark, f"{encoding}-be"), value[len(mark) :]
         return SchemaAndValue(value.decode(encoding, "replace"), OPTIONAL_STRING)

@@ -131,6 +131,8 @@ def test_other_values_have_javas_text(value: Any, schema: Schema | None, text: s
         ("UTF-16", "a", b"\xfe\xff\0a", "a"),
         ("UTF-16", "", b"", ""),
         ("UTF-16LE", "a", b"a\0", "a"),
+        ("UTF-32", "a", b"\0\0\0a", "a"),
+        ("UTF-32", "", b"", ""),
         ("UTF-8", "\ud800", b"?", "?"),
     ],
 )
@@ -139,6 +141,23 @@ def test_text_has_a_character_set(encoding: str, text: str, raw: bytes, read: st
     converter = configured("String", converter_encoding=encoding)
     assert converter.from_connect("t", SchemaAndValue(text)) == raw
     assert converter.to_connect("t", raw).value == read
+
+
+@pytest.mark.parametrize(
+    ("encoding", "raw"),
+    [
+        ("UTF-16", b"\xfe\xff\0a"),
+        ("UTF-16", b"\xff\xfea\0"),
+        ("UTF-16", b"\0a"),
+        ("UTF-32", b"\0\0\xfe\xff\0\0\0a"),
+        ("UTF-32", b"\xff\xfe\0\0a\0\0\0"),
+        ("UTF-32", b"\0\0\0a"),
+    ],
+)
+def test_a_mark_decides_the_byte_order(encoding: str, raw: bytes) -> None:
+    """Bytes without a byte-order mark are in big-endian order, as in Java."""
+    converter = configured("String", converter_encoding=encoding)
+    assert converter.to_connect("t", raw).value == "a"
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "hex", "rot13", "utf-7", "a\0b", "\ud800"])
