@@ -188,6 +188,8 @@ class FileStreamSink(FileConnector, Sink):
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._out: IO[str] = sys.stdout
+        self._failure: OSError | None = None
+        """Failure of a write. It may have lost lines of earlier calls, too."""
 
     def start(self, task: SinkTaskContext) -> None:
         """Open the file for appending; without `file`, use standard output."""
@@ -203,11 +205,22 @@ class FileStreamSink(FileConnector, Sink):
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Write a line for each record."""
         del task
-        self._out.writelines(f"{_printed_value(record)}\n" for record in records)
+        try:
+            self._out.writelines(f"{_printed_value(record)}\n" for record in records)
+        except OSError as failure:
+            self._failure = failure
+            raise
 
     def flush(self, task: SinkTaskContext, offsets: Any) -> None:
-        """Hand the lines to the system."""
+        """Hand the lines to the system.
+
+        Raises:
+            ConnectError: a write has failed, so no offsets may be committed.
+            OSError: the lines cannot be written.
+        """
         del task, offsets
+        if self._failure is not None:
+            raise ConnectError("Lines were lost by a failed write") from self._failure
         self._out.flush()
 
     def stop(self, task: SinkTaskContext) -> None:

@@ -1,5 +1,6 @@
 """Shipped connectors: files, a directory, and generated orders."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -115,6 +116,25 @@ def test_values_are_written_as_java_prints_them(
     record = SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, value=value)
     sink.put(cast(Any, None), [record])
     assert capsys.readouterr().out == f"{line}\n"
+
+
+def test_no_flush_succeeds_after_a_failed_write(tmp_path: Path) -> None:
+    """The failed write loses lines of an earlier `put`, too: their offsets are not committed."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    sink = shipped([tmp_path])[f"{FILE}SinkConnector"]()
+    assert isinstance(sink, Sink)
+    task: Any = SlowCommitContext("s", 0, {"file": str(path)}, 0)
+    sink.start(task)
+    record = SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, value="x" * 1_000)
+    sink.put(task, [record])
+    os.close(reader)
+    with pytest.raises(BrokenPipeError):
+        sink.put(task, [record] * 300)
+    with pytest.raises(ConnectError, match="Lines were lost by a failed write"):
+        sink.flush(task, {})
+    sink.stop(task)
 
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
