@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.client.migration.migration_journal import MigrationJournal
+from controlplane.client.migration.migration_plan import FORMAT, Migration
+from tests.cli.command_calls import call
 from tests.cli.running_service import running
 from tests.client.client_calls import SOURCE, ClusterCalls
 
@@ -69,3 +72,21 @@ async def test_a_path_that_a_release_refuses_is_named(
     assert "/connectors/a%2Fb" in result
     assert "before Connect sees it (" in result
     assert result.endswith(": leave /compat/ out of the URL for our own endpoints")
+
+
+def test_advice_quotes_names_for_a_shell(cluster: ClusterCalls, tmp_path: Path) -> None:
+    """A command in a message can be pasted, although a name has a space."""
+    cluster.create("a b", initial_state="STOPPED")
+    bundle = tmp_path / "bundle.json"
+    assert cluster.ask("bundle", "export", "a b", "-f", bundle).code == 0
+    cluster.output("resume", "a b")
+    assert "run `controlplane stop 'a b'`" in cluster.refused("bundle", "import", bundle)
+    places = ("--from", cluster.where, "--to")
+    missing = call("migrate", "a b", *places, f"sqlite:///{tmp_path}/a b.db")
+    assert f"run `controlplane serve 'sqlite:///{tmp_path}/a b.db'`" in missing.err
+    journal = tmp_path / "journal.json"
+    config: dict[str, str | None] = {**SOURCE, "name": "a b"}
+    migration = Migration(FORMAT, "a b", cluster.where, "http://b", True, "RUNNING", config)
+    MigrationJournal(journal).write(migration)
+    refused = call("migrate", "b", *places, "http://b", "--journal", journal)
+    assert f"(migrate 'a b' --from {cluster.where} --to http://b --delete)" in refused.err

@@ -342,8 +342,8 @@ async def _continued(
         return ConnectorResult(bundled.name, UNCHANGED)
     if state != STOPPED:
         raise Declined(
-            f"{bundled.name} exists and is {state}: run `controlplane stop {bundled.name}`, then "
-            "import again"
+            f"{bundled.name} exists and is {state}: run `controlplane stop {quote(bundled.name)}`, "
+            "then import again"
         )
     return await _completed(api, bundled, "completed", dry_run=dry_run)
 

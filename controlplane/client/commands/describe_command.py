@@ -1,6 +1,7 @@
 """`describe`: one connector, or one plugin, in full."""
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 import click
@@ -113,7 +114,8 @@ async def _print_lag(api: Api, described: ConnectorSummary) -> None:
     except Unsupported:
         return
     except click.ClickException:
-        say(f"Lag: {UNKNOWN} (`controlplane offsets progress {described.name}` says why)")
+        name = quote(described.name)
+        say(f"Lag: {UNKNOWN} (`controlplane offsets progress {name}` says why)")
         return
     lag = UNKNOWN if shown["lag"] is None else count(shown["lag"], "record")
     say(f"Consumer group: {shown['group']}")

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
+from shlex import join, quote
 from typing import Any
 
 import click
@@ -178,7 +179,8 @@ async def _opened(
 
 def _creation_advice(place: ClusterAddress) -> str:
     """Advice that names the command that creates an embedded log."""
-    return f"run `controlplane serve {SQLITE}/{path_of(place.where)}`, and end it with Ctrl-C"
+    log = quote(f"{SQLITE}/{path_of(place.where)}")
+    return f"run `controlplane serve {log}`, and end it with Ctrl-C"
 
 
 async def _planned(
@@ -213,11 +215,11 @@ def _check_same(
     """
     requested = (name, *(place.without_login for place in places), deletes)
     if requested != (stored.name, stored.source, stored.target, stored.deletes):
-        delete = " --delete" if stored.deletes else ""
+        words = ("migrate", stored.name, "--from", stored.source, "--to", stored.target)
+        command = join((*words, *(["--delete"] if stored.deletes else ())))
         raise InputRefused(
             f"{journal.path} is the journal of another migration, which was cut off. Continue that "
-            f"one first (migrate {stored.name} --from {stored.source} --to {stored.target}{delete})"
-            ", or name another --journal"
+            f"one first ({command}), or name another --journal"
         )
 
 
