@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from controlplane.connect import SinkTaskContext
-from controlplane.connect.sink import KafkaPartition
+from controlplane.connect.sink import KafkaOffsets, KafkaPartition
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -24,6 +24,7 @@ from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.numbered_records import CollectingSink, put
 from tests.worker.worker_fixture import (
+    RecordedNotices,
     committed_offsets,
     config_of,
     produce,
@@ -289,3 +290,26 @@ async def test_offsets_of_an_active_group_cannot_be_changed() -> None:
         await until_state(worker, "s", "RUNNING", "RUNNING")
         with pytest.raises(Refusal, match="STOPPED"):
             await plane.execute(ResetOffsets("s"))
+
+
+class HastySink(CollectingSink):
+    """Sink that returns an offset beyond its records, and one of a foreign partition."""
+
+    def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> KafkaOffsets:
+        """Return the two offsets, once a record was put."""
+        del task
+        return {("t", 0): 9, ("u", 3): 1} if offsets.get(("t", 0)) else offsets
+
+
+async def test_an_ignored_offset_is_logged() -> None:
+    """Offsets that are never committed would otherwise look like a worker that hangs."""
+    notices = RecordedNotices()
+    async with running(HastySink, notices=notices) as worker:
+        await produce(worker.plane.log, "t", "a")
+        config = config_of(HastySink, topics="t")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: len(notices.of("sink_offset_ignored")) > 1)
+        assert notices.of("sink_offset_ignored")[:2] == [
+            {"partition": "t-0", "offset": 9, "consumed": 1},
+            {"partition": "u-3", "offset": 1, "consumed": None},
+        ]

@@ -383,6 +383,7 @@ class SinkTaskRun:
                 await self._rewind_to_committed()
             return
         await self._reports.settled(self._consumed)  # those of the flush
+        self._warn_of_ignored(offered)
         changed = {
             partition: offset
             for partition, offset in offered.items()
@@ -405,6 +406,14 @@ class SinkTaskRun:
             self._rewound -= changed.keys()
             self._uncommitted -= changed.keys()
             self._measure_positions()
+
+    def _warn_of_ignored(self, offered: Mapping[TopicPartition, int]) -> None:
+        """Warn of offsets of the task that are never committed, as Kafka does."""
+        for (topic, partition), offset in offered.items():
+            consumed = self._consumed.get((topic, partition))
+            if consumed is None or offset > consumed:
+                facts = {"partition": f"{topic}-{partition}", "offset": offset}
+                self._loaded.notices.warning("sink_offset_ignored", **facts, consumed=consumed)
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
         """True if the commit of an offset is due, and all records before the offset are consumed.
