@@ -242,12 +242,13 @@ def test_an_export_of_no_connector_keeps_the_file(cluster: ClusterCalls) -> None
             {"offsets": [{"foo": 1}]},
             'the offsets of orders in {} cannot be read: {"foo": 1} is not of the form {"part',
         ),
+        ({"name": ""}, "{} has a connector with an empty name: write its name"),
     ],
 )
 def test_a_bundle_with_a_bad_value_creates_nothing(
     cluster: ClusterCalls, field: dict[str, object], says: str
 ) -> None:
-    """A bad target state or offset is refused before the first change."""
+    """A bad name, target state or offset is refused before the first change."""
     cluster.create("more")
     bundled = {"name": "orders", "config": SOURCE, "target_state": "RUNNING", "offsets": []}
     bundle = {"bundle": 1, "connectors": [{**bundled, "name": "first"}, {**bundled, **field}]}

@@ -239,12 +239,14 @@ def _read(file: str) -> list[BundledConnector]:
 
 
 def _check_names(file: str, connectors: list[BundledConnector]) -> None:
-    """Refuse a bundle with two connectors of one name.
+    """Refuse a bundle with two connectors of one name, or with an empty name.
 
     Raises:
-        InputRefused: a name is repeated.
+        InputRefused: a name is repeated or empty.
     """
     numbers = Counter(bundled.name for bundled in connectors)
+    if "" in numbers:
+        raise InputRefused(f"{file} has a connector with an empty name: write its name")
     repeated = [name for name, number in numbers.items() if number > 1]
     if repeated:
         raise InputRefused(f"{file} has several connectors named {repeated[0]}: remove all but one")
