@@ -43,6 +43,10 @@ class NotWritable(ReplayError):
     """A file or folder, in an archive or elsewhere, cannot be written."""
 
 
+class WriteUncertain(NotWritable):
+    """A store has not answered a write, which may still take effect."""
+
+
 class BadStoreSetting(ReplayError):
     """A setting of an object store is unknown, invalid, or cannot be read."""
 

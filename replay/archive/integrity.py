@@ -9,8 +9,8 @@ import pyarrow as pa
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import StoredFile, read_chain
 from replay.archive.stores.concurrent_requests import concurrently
-from replay.archive.stores.object_store import reading
 from replay.archive.stores.store import ArchiveStore
+from replay.archive.stores.store_errors import reading
 from replay.errors import ArchiveBusy, ArchiveCorrupt
 
 CHUNK_BYTES = 1024 * 1024

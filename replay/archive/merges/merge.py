@@ -54,7 +54,7 @@ from replay.archive.segments.segment_files import SIZES, SegmentSizes, rows_of
 from replay.archive.segments.segment_writer import SegmentTarget, SegmentWriter, add_file
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
-from replay.errors import ArchiveBusy, ReplayError
+from replay.errors import ArchiveBusy, ReplayError, WriteUncertain
 from replay.progress import Advance
 
 ATTEMPTS = 20
@@ -150,6 +150,8 @@ class Merger:
             ArchiveBusy: another merge or many appends were faster, or this merge was too slow;
                 nothing is changed.
             NotWritable: no room, or no permission; nothing is changed.
+            WriteUncertain: the store has not answered. The merge may still count, so its files
+                stay. If it does not count, a merge a day later removes them.
         """
         before = self.cluster.chain
         writer = f"-{uuid4().hex[: layout.WRITER_DIGITS]}"
@@ -159,6 +161,8 @@ class Merger:
                 return _result(before, before)
             after = self._commit(writer, rewrite)
             return _result(before, after)._replace(expired=tuple(rewrite.expired))
+        except WriteUncertain:
+            raise
         except BaseException:
             self._discard(writer)
             raise

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from controlplane.core.entry import Batch
 from replay.archive.integrity import check_current, differing
 from replay.archive.manifest import Segment, StoredFile
-from replay.archive.stores.object_store import is_outage, why_not
 from replay.archive.stores.store import ArchiveStore
+from replay.archive.stores.store_errors import is_outage, why_not
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
 from replay.kernels.batches import stored_headers
 

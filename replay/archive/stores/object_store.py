@@ -1,30 +1,36 @@
 """Archives in object stores: S3 and compatible ones.
 
-A file appears complete when it is closed. Arrow has no conditional writes, so it cannot refuse a
-name that is taken. A writer that needs a contested name therefore claims it first, with a file of
-its own beside it. A store lists every file that was complete before the request. So of two
-simultaneous claims at least the later writer sees the other claim. A writer that sees another claim
-withdraws: at most one continues. Claims of dead writers expire; until then the name stays blocked.
+A file appears complete when it is closed. A contested name is written by a conditional put, which
+the store refuses if the name is taken. In a store without conditional puts, a writer claims the
+name first, with a file of its own beside it. A store lists every file that was complete before the
+request. So of two simultaneous claims at least the later writer sees the other claim. A writer that
+sees another claim withdraws: at most one continues. Claims of dead writers expire; until then the
+name stays blocked.
 """
 
+import logging
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from time import monotonic, time
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs
 
-from controlplane.core.text.file_errors import because
 from replay.archive.stores import hadoop_settings
 from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE
-from replay.errors import NoArchive, NotWritable
+from replay.archive.stores.conditional_puts import ConditionalPuts
+from replay.archive.stores.store_errors import reading, why_not
+from replay.errors import NoArchive, NotWritable, WriteUncertain
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 CLAIMS = "_claims"
 """Folder beside a contested name in which writers claim it."""
@@ -56,6 +62,12 @@ class BucketStore:
         self.settings = settings
         self._system = system
         self._root = root.rstrip("/")
+        self._puts = (
+            ConditionalPuts(where, system, self._root.partition("/")[0])
+            if isinstance(system, fs.S3FileSystem)
+            else None
+        )
+        """Conditional puts; None if the store has none, so that writers claim names."""
 
     def names(self, folder: str) -> list[str]:
         """Names directly in a folder, sorted."""
@@ -101,9 +113,30 @@ class BucketStore:
         return True
 
     def take(self, name: str, content: bytes) -> bool:
-        """Write a file under a contested name; return False if it is taken or claimed."""
+        """Write a file under a contested name; return False if it is taken or claimed.
+
+        Raises:
+            NotWritable: an outage of the store, or no permission.
+            WriteUncertain: the store has not answered, so the file may still appear.
+        """
         folder, _, base_name = name.rpartition("/")
         claims = f"{folder}/{CLAIMS}" if folder else CLAIMS
+        if self._puts is None:
+            return self._take_by_claim(name, content, claims, base_name)
+        obstacle = self._puts.obstacle(self._key(claims))
+        if obstacle is None:
+            return _uninterrupted(self._puts.put, self._key(name), content)
+        is_taken = self._take_by_claim(name, content, claims, base_name)
+        # The claim has shown that the store works: only the conditional put does not.
+        self._puts = None
+        _LOG.warning(
+            "%s: %s. Run one capture per cluster: claims protect it against accidents only.",
+            self.where,
+            obstacle,
+        )
+        return is_taken
+
+    def _take_by_claim(self, name: str, content: bytes, claims: str, base_name: str) -> bool:
         mine = f"{base_name}-{uuid4()}"
         running_s, begun_s = monotonic(), time()
         self._write(f"{claims}/{mine}", b"")
@@ -114,7 +147,10 @@ class BucketStore:
             # The monotonic clock stops while the machine is suspended.
             if max(monotonic() - running_s, time() - begun_s) > HESITATION_S:
                 return False
-            self._write(name, content)
+            try:
+                self._write(name, content)
+            except NotWritable as outage:  # the claim could be written
+                raise WriteUncertain(str(outage)) from None
         finally:
             with suppress(OSError):  # without the permission to delete, claims remain
                 self._system.delete_file(self._path(f"{claims}/{mine}"))
@@ -145,14 +181,10 @@ class BucketStore:
         return any(time > lapsed for time in times.values())
 
     def _write(self, name: str, content: bytes) -> None:
-        # Breaking off an upload would also close it, and the partial content would count. Ctrl-C is
-        # delivered to the main thread only, so another thread finishes the upload.
-        with ThreadPoolExecutor(1) as thread:
-            upload = thread.submit(self._upload, self._path(name), content)
-            try:
-                upload.result()
-            except OSError as error:
-                raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+        try:
+            _uninterrupted(self._upload, self._path(name), content)
+        except OSError as error:
+            raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
 
     def _upload(self, path: str, content: bytes) -> None:
         # By default, Arrow would compress a file that is called `.zst` a second time.
@@ -161,6 +193,10 @@ class BucketStore:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
+
+    def _key(self, name: str) -> str:
+        """Name of a file within the bucket."""
+        return self._path(name).partition("/")[2]
 
     def _files_in(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
         path = self._path(folder)
@@ -181,61 +217,15 @@ class BucketStore:
             )
 
 
-# --- what went wrong ----------------------------------------------------------------------------
+def _uninterrupted(write: Callable[[str, bytes], T], name: str, content: bytes) -> T:
+    """Finish a write even if Ctrl-C interrupts the command.
 
-_OF_AWS = re.compile(
-    r"AWS Error (\w+)(?: \(HTTP status (\d+)\))? during \w+ operation: (.*?)\.?"
-    r"(?: \(Request ID: .*\))?$",
-    re.DOTALL,
-)
-
-_KEYS = "check fs.s3a.access.key and fs.s3a.secret.key, or the AWS variables or role used instead"
-_PLACE = "check fs.s3a.endpoint, and whether it can be reached"
-
-_ADVICE = {
-    "ACCESS_DENIED": f"{_KEYS}, and their permissions",
-    "INVALID_ACCESS_KEY_ID": _KEYS,
-    "INVALID_CLIENT_TOKEN_ID": _KEYS,
-    "SIGNATURE_DOES_NOT_MATCH": _KEYS,
-    "UNRECOGNIZED_CLIENT": _KEYS,
-    "NETWORK_CONNECTION": _PLACE,
-    "NO_SUCH_BUCKET": "create it, or correct the name",
-}
-
-
-_BAD_REQUEST = "400"
-_CHECKSUMS = (
-    "a server that does not know the checksums of newer clients needs the environment variable "
-    "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
-)
-
-
-def why_not(error: OSError) -> str:
-    """Complaint of a store and a remedy, as the end of a sentence."""
-    match = _OF_AWS.search(str(error))
-    if match is None:
-        return because(error)
-    kind, status = match[1], match[2]
-    words = next(iter(match[3].splitlines()), "no reason given")  # some stores give no reason
-    if kind == "UNKNOWN" and status == _BAD_REQUEST:
-        return f"(HTTP status {status}: {words}): {_CHECKSUMS}"
-    return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"
-
-
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Turn errors of the store into one sentence that says it cannot be read."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise NoArchive(f"{where} cannot be read {why_not(error)}") from None
-
-
-def is_outage(error: Exception) -> bool:
-    """True if the store failed to deliver a file, whatever its content."""
-    return isinstance(error, OSError) and _OF_AWS.search(str(error)) is not None
+    Breaking off an upload of Arrow would also close it, and the partial content would count. A
+    broken conditional put would have an unknown outcome. Ctrl-C is delivered to the main thread
+    only, so another thread writes.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(write, name, content).result()
 
 
 # --- S3 ------------------------------------------------------------------------------------------

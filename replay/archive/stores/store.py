@@ -22,7 +22,8 @@ from controlplane.private_files import (
     sync_folder,
 )
 from replay.archive.stores import hadoop_settings
-from replay.archive.stores.object_store import bucket_at, reading
+from replay.archive.stores.object_store import bucket_at
+from replay.archive.stores.store_errors import reading
 from replay.errors import NoArchive, NotWritable
 
 

@@ -1,30 +1,25 @@
 """Archives in an object store, opened with Hadoop's settings; moto serves S3 over HTTP."""
 
-import os
 import pickle
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 
 import pyspark
 import pytest
 from pyarrow import fs
 
-from replay.archive import layout
 from replay.archive.segments import segment_files as segments
 from replay.archive.segments.segment_files import opened, row_groups
 from replay.archive.stores import hadoop_settings
 from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow, settings
-from replay.archive.stores.object_store import CLAIM_S, HESITATION_S, BucketStore, why_not
 from replay.archive.stores.store import ArchiveStore, open_store
+from replay.archive.stores.store_errors import why_not
 from replay.archive.verification import verified
 from replay.errors import BadStoreSetting, NoArchive, NotWritable
-from tests.conftest import examples
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import NAME, capture_into, log_of, open_clusters
+from tests.replay.archive.archives import capture_into, log_of, open_clusters
 from tests.replay.archive.buckets import LOGS, Bucket, archived, bucket, serving
 from tests.replay.cli.replay_calls import call, refusal
 
@@ -403,95 +398,3 @@ def test_a_refusal_without_a_message_names_its_kind() -> None:
     """The sentence names the kind of a refusal without a message, and the settings to check."""
     error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
-
-
-# --- taken names ----------------------------------------------------------------------------------
-
-RACES = examples(3, proved=25)
-
-
-def test_a_name_is_taken_once(store: Bucket) -> None:
-    """At most one of several concurrent writers takes each name."""
-    check_names_are_taken_once(HadoopSettings(store.hadoop), "s3a://fleet/names")
-
-
-def check_names_are_taken_once(settings: HadoopSettings, where: str) -> None:
-    """At most one of several concurrent writers takes a name; the name has that writer's content.
-
-    A name that no writer took can be taken later. No claim (an object that reserves a name)
-    remains.
-    """
-    contents = [f"{number}".encode() for number in range(4)]
-    got = 0
-    with ThreadPoolExecutor(len(contents)) as pool:
-        for number in range(RACES):
-            name = f"race/{number}"
-            stores = [open_store(where, settings) for _ in contents]
-            tries = [
-                pool.submit(store.take, name, content)
-                for store, content in zip(stores, contents, strict=True)
-            ]
-            winners = [
-                content
-                for attempt, content in zip(tries, contents, strict=True)
-                if attempt.result()
-            ]
-            assert len(winners) <= 1
-            if winners:
-                assert stores[0].read(name) == winners[0]
-            else:
-                assert stores[0].take(name, b"again")
-            got += len(winners)
-    assert stores[0].names("race/_claims") == []
-
-
-@pytest.fixture
-def objects(store: Bucket, tmp_path: Path) -> BucketStore:
-    """A folder in an object store."""
-    return BucketStore("s3", store.system, f"fleet/{tmp_path.name}")
-
-
-def test_a_taken_name_is_refused_without_leftovers(objects: BucketStore) -> None:
-    """The second writer of a name is refused, and no claim remains."""
-    assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
-    assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
-
-
-def test_a_claimed_name_cannot_be_taken(objects: BucketStore) -> None:
-    """A writer cannot take a claimed name, but can take other names."""
-    objects.add("a/_claims/b-other", b"")
-    assert not objects.take("a/b", b"")
-    assert objects.size("a/b") is None
-    assert objects.take("a/c", b"")
-
-
-def test_a_first_append_that_died_leaves_no_cluster(objects: BucketStore) -> None:
-    """A claim that a crashed first append left makes no cluster; other clusters can be opened."""
-    capture_into(objects, log_of(recorded_entries("aborted-3.9")))
-    objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-other", b"")
-    assert [cluster.name for cluster in open_clusters(objects)] == [NAME]
-
-
-def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
-    """A claim lapses with its age. The store is a folder here: no test can set an object's age."""
-    objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
-    claim = tmp_path / "a" / "_claims" / "b-other"
-    claim.parent.mkdir(parents=True)
-    claim.touch()
-    for age_s, got in ((CLAIM_S - 30, False), (CLAIM_S + 30, True)):
-        then = claim.stat().st_ctime - age_s
-        os.utime(claim, (then, then))
-        assert objects.take("a/b", b"") is got
-
-
-@pytest.mark.parametrize("clock", ["monotonic", "time"])
-def test_a_writer_that_hesitates_withdraws(
-    clock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A writer that hung or was suspended after its claim writes nothing: claims lapse."""
-    ticks = count(0, HESITATION_S + 1)
-    (tmp_path / "a" / "_claims").mkdir(parents=True)
-    monkeypatch.setattr(f"replay.archive.stores.object_store.{clock}", lambda: next(ticks))
-    objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
-    assert not objects.take("a/b", b"content")
-    assert [*objects.walk("a")] == []
