@@ -48,6 +48,10 @@ class AnswerRelay(ThreadingHTTPServer):
         """Number of answers to withhold: to conditional puts (`PUT`), and to `HEAD`."""
         self.postponed: list[RelayedRequest] | None = None
         """Conditional puts that wait for `deliver`, without an answer; None: none has to wait."""
+        self.writes = 0
+        """Number of writes so far."""
+        self.most_writes: int | None = None
+        """Number of writes after which the store is away; None: it stays."""
 
     @property
     def endpoint(self) -> str:
@@ -61,6 +65,9 @@ class AnswerRelay(ThreadingHTTPServer):
 
     def answer(self, request: RelayedRequest) -> RelayedAnswer | None:
         """Answer of the server; None if the sender gets none."""
+        if self.writes == self.most_writes:
+            return None
+        self.writes += request.method == "PUT"
         if request.is_conditional_put and self.postponed is not None:
             self.postponed.append(request)
             return None
