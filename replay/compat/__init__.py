@@ -1,6 +1,12 @@
 """Compatibility: the effects of a release change on a cluster, predicted from its log."""
 
-from replay.compat.assessment import ClusterAssessment, ConnectorAssessment, ReleaseVerdict, assess
+from replay.compat.assessment import (
+    ClusterAssessment,
+    ConnectorAssessment,
+    ReleaseVerdict,
+    assess,
+    assess_each,
+)
 from replay.compat.release_change import (
     BadReleaseChange,
     ReleaseChange,
@@ -17,6 +23,7 @@ __all__ = [
     "ReleaseVerdict",
     "RolloutMode",
     "assess",
+    "assess_each",
     "roll",
     "steps_of",
 ]

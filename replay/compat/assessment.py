@@ -13,12 +13,12 @@ import msgspec
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import position_text
-from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views.diff import Aspect, Change, diff
-from controlplane.core.views.hazards import Danger, Hazard, hazards
+from controlplane.core.views.hazards import Danger, Hazard
 from replay.compat.interim_writes import InterimWrite, interim_remark, next_writes, remarks
 from replay.compat.log_evidence import LogEvidence
+from replay.compat.log_readings import LogReadings
 from replay.compat.preparation import PreparationStep, StepTime
 from replay.compat.release_change import ReleaseChange
 from replay.compat.situation import DetectedSituation, Situation
@@ -188,15 +188,33 @@ def assess(
     cluster: str = "",
     exactly_once: bool = False,
 ) -> ClusterAssessment:
-    """Assess every connector of one cluster for a release change.
+    """Assess every connector of one cluster for a release change (`assess_each`)."""
+    (assessment,) = assess_each(
+        entries, (roll,), topics=topics, cluster=cluster, exactly_once=exactly_once
+    )
+    return assessment
 
-    `exactly_once` enables exactly-once support on all workers whose release has it.
+
+def assess_each(
+    entries: Iterable[Entry],
+    rolls: Sequence[ReleaseChange],
+    *,
+    topics: Topics | None = None,
+    cluster: str = "",
+    exactly_once: bool = False,
+) -> Iterator[ClusterAssessment]:
+    """Assess every connector of one cluster for each release change, in their order.
+
+    Releases that read the log alike share the work. `exactly_once` enables exactly-once support on
+    all workers whose release has it.
     """
-    evidence = LogEvidence(entries, roll, topics=topics, exactly_once=exactly_once)
-    findings = _by_connector(evidence)
-    names = sorted(findings, key=by_name)
-    assessed = tuple(_assessed(evidence, name, findings[name]) for name in names)
-    return ClusterAssessment(cluster, roll, assessed, tuple(_remarks(evidence)))
+    readings = LogReadings(entries, rolls, topics=topics, exactly_once=exactly_once)
+    for roll, offset_changes in zip(rolls, readings.offset_changes(), strict=True):
+        evidence = LogEvidence(readings, roll)
+        findings = _by_connector(evidence, offset_changes)
+        names = sorted(findings, key=by_name)
+        assessed = tuple(_assessed(evidence, name, findings[name]) for name in names)
+        yield ClusterAssessment(cluster, roll, assessed, tuple(_remarks(evidence)))
 
 
 def _remarks(evidence: LogEvidence) -> Iterator[str]:
@@ -217,7 +235,9 @@ class _ConnectorFindings(NamedTuple):
     hazards: list[Hazard]
 
 
-def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]:
+def _by_connector(
+    evidence: LogEvidence, offset_changes: Sequence[Change]
+) -> dict[str | None, _ConnectorFindings]:
     """Group findings by connector: every connector that a release knows, and others with findings.
 
     The others are deleted connectors and the cluster as a whole (None).
@@ -229,7 +249,7 @@ def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]
     findings.update({name: _ConnectorFindings([], [], []) for name in existing})
     for observed in _situations(evidence):
         findings[observed.sighting.connector].seen.append(observed)
-    for change in _changes(evidence):
+    for change in _changes(evidence, offset_changes):
         findings[change.connector].changes.append(change)
     for hazard in _hazards(evidence):
         findings[hazard.connector].hazards.append(hazard)
@@ -244,13 +264,11 @@ def _situations(evidence: LogEvidence) -> Iterable[ObservedSituation]:
             )
 
 
-def _changes(evidence: LogEvidence) -> list[Change]:
-    """Differences between the releases. Tracing is slow, so it runs only if a cause is missing."""
-    start, goal = evidence.roll.start, evidence.roll.goal
-    changes = diff(evidence.read_by(start), evidence.read_by(goal))
-    if all(change.cause is not None for change in changes):
-        return changes
-    return diff(evidence.state_of(start, trace=True), evidence.state_of(goal, trace=True))
+def _changes(evidence: LogEvidence, offset_changes: Sequence[Change]) -> list[Change]:
+    """Differences between the releases, in the order of `diff`."""
+    start, goal = evidence.read_by(evidence.roll.start), evidence.read_by(evidence.roll.goal)
+    changes = [*diff(start, goal), *offset_changes]
+    return sorted(changes, key=lambda change: (change.connector, change.aspect.value, change.item))
 
 
 def _hazards(evidence: LogEvidence) -> list[Hazard]:
@@ -260,19 +278,14 @@ def _hazards(evidence: LogEvidence) -> list[Hazard]:
     Disagreement on config offsets is judged for these two releases alone (`_disagreement`).
     """
     roll = evidence.roll
-    met_at_start, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
+    met_at_start = set(evidence.readings.hazards(roll.start))
     new = [
         hazard
-        for hazard in met
+        for hazard in evidence.readings.hazards(roll.goal)
         if hazard not in met_at_start or hazard.danger is Danger.STOPS_WORKER
     ]
     others = [hazard for hazard in new if hazard.danger is not Danger.OFFSETS_DISAGREE]
     return others + _disagreement(evidence)
-
-
-def _met(evidence: LogEvidence, profile: Profile) -> list[Hazard]:
-    support = evidence.exactly_once and profile.exactly_once_support
-    return hazards(evidence.entries, profile, topics=evidence.topics, exactly_once=support)
 
 
 def _disagreement(evidence: LogEvidence) -> list[Hazard]:

@@ -3,7 +3,7 @@
 import msgspec
 
 from replay.cluster_records import ClusterRecords
-from replay.compat.assessment import assess
+from replay.compat.assessment import assess_each
 from replay.compat.assessment_report import ReportedAssessment, reported
 from replay.compat.release_change import ReleaseChange
 
@@ -27,15 +27,11 @@ class CompatTask(msgspec.Struct, frozen=True):
             ReplayError: an archive is damaged.
             LogError: a log cannot be read.
         """
-        entries = list(log.entries())
-        rolls = (
-            assess(
-                entries,
-                change,
-                topics=log.topics,
-                cluster=log.cluster,
-                exactly_once=log.exactly_once,
-            )
-            for change in self.way
+        assessments = assess_each(
+            log.entries(),
+            self.way,
+            topics=log.topics,
+            cluster=log.cluster,
+            exactly_once=log.exactly_once,
         )
-        return CompatOutcome(tuple(reported(assessment, log.topics) for assessment in rolls))
+        return CompatOutcome(tuple(reported(assessment, log.topics) for assessment in assessments))

@@ -19,7 +19,7 @@ from controlplane.page.timeline import TimeRange
 from replay.audit import ClusterLog, audited
 from replay.audit.decoded_log import read
 from replay.audit.trail.request_trail import RequestTrail, TrailRequest
-from replay.compat import ReleaseVerdict, assess, roll
+from replay.compat import ReleaseVerdict, assess_each, roll
 from replay.compat.assessment import hazard_severity
 from replay.compat.assessment_report import (
     VERDICTS,
@@ -104,8 +104,7 @@ class _ReportPass:
     def facts(self) -> ClusterFacts:
         log, task = self._log, self._task
         result, linted = audited(self._cluster), self._linted()
-        rolls = [self._roll(goal) for goal in task.goals]
-        followed = self._followed()
+        rolls, followed = self._rolls(), self._followed()
         every = self._connectors(followed, [*result.findings, *linted], rolls)
         connectors = self._drawn(every[: task.limits.listed], followed)
         wrong, rehearsed = self._findings(result.findings), self._findings(linted)
@@ -255,17 +254,16 @@ class _ReportPass:
 
     # --- changes of release -----------------------------------------------------------------
 
-    def _roll(self, goal: Profile) -> ReportedAssessment:
-        log = self._log
-        change = roll(self._task.profile, goal)
-        assessment = assess(
+    def _rolls(self) -> list[ReportedAssessment]:
+        log, profile = self._log, self._task.profile
+        assessments = assess_each(
             log.entries,
-            change,
+            [roll(profile, goal) for goal in self._task.goals],
             topics=log.topics,
             cluster=log.cluster,
             exactly_once=log.exactly_once,
         )
-        return reported(assessment, log.topics)
+        return [reported(assessment, log.topics) for assessment in assessments]
 
     def _change(self, step: ReportedAssessment, listed: set[str]) -> ReleaseFacts:
         bad = [

@@ -5,7 +5,7 @@ on. A stand-in for the profile records them while the result is computed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from controlplane.core.releases.profiles import Profile
 
@@ -27,21 +27,33 @@ class _RecordingProfile:
         return value
 
 
-def of_each(profiles: Iterable[Profile], compute: Callable[[Profile], T]) -> Iterator[T]:
-    """Compute a result for each profile, in their order. Results are shared: do not change them.
+class SharedResults(Generic[T]):
+    """Results of a computation, one for each group of releases with the same result.
 
     `compute` must depend on nothing that changes except the fields of its profile. A result must
-    not hold the profile or be lazy: fields that are read after `compute` are not recorded.
+    not hold the profile or be lazy: fields that are read after `compute` are not recorded. Results
+    are shared: do not change them. `compute` may read from other `SharedResults`: the behaviours on
+    which their results depend are recorded, too.
     """
-    results: list[tuple[Mapping[str, Any], T]] = []
-    for profile in profiles:
-        shared = next((row for row in results if _agrees(profile, row[0])), None)
-        if shared is None:
-            recording = _RecordingProfile(profile)
-            result = compute(cast("Profile", recording))
-            shared = vars(recording), result
-            results.append(shared)
-        yield shared[1]
+
+    def __init__(self, compute: Callable[[Profile], T]) -> None:
+        self._compute = compute
+        self._results: list[tuple[Mapping[str, Any], T]] = []
+
+    def of(self, profile: Profile) -> T:
+        """Result for a profile, computed for the first profile of its group."""
+        for behaviours, result in self._results:
+            if _agrees(profile, behaviours):
+                return result
+        recording = _RecordingProfile(profile)
+        result = self._compute(cast("Profile", recording))
+        self._results.append((vars(recording), result))
+        return result
+
+
+def of_each(profiles: Iterable[Profile], compute: Callable[[Profile], T]) -> Iterator[T]:
+    """Compute a result for each profile, in their order; see `SharedResults`."""
+    return map(SharedResults(compute).of, profiles)
 
 
 def _agrees(profile: Profile, behaviours: Mapping[str, Any]) -> bool:

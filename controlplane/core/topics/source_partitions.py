@@ -61,15 +61,13 @@ def topics_of(state: ClusterState, config: Properties) -> list[str]:
     A topic on another cluster takes the place of the own one if the state has its offsets
     (`remote_offsets.with_remote`).
     """
-    if not state.profile.own_offset_topics:
-        return [state.topics.offsets]
     configured = config.get(OFFSETS_TOPIC)
     own = configured if isinstance(configured, str) else state.topics.offsets
-    if remote_name(own) in state.offsets:
-        return [remote_name(own), state.topics.offsets]
-    if own == state.topics.offsets:
+    first = remote_name(own) if remote_name(own) in state.offsets else own
+    # Without an own topic, the profile is not consulted: releases then share the list.
+    if first == state.topics.offsets or not state.profile.own_offset_topics:
         return [state.topics.offsets]
-    return [own, state.topics.offsets]
+    return [first, state.topics.offsets]
 
 
 def own_offsets_topics(state: ClusterState, command: AnyCommand) -> set[str]:

@@ -5,7 +5,7 @@ is the last record that changed the fact in either state. For two releases that 
 they read differently.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -24,10 +24,13 @@ from controlplane.core.topics.source_partitions import OffsetsByConnector, narro
 __all__ = [
     "Aspect",
     "Change",
+    "OffsetFacts",
     "changed_by",
     "diff",
     "differences",
     "is_known",
+    "offset_changes",
+    "offset_facts",
     "plain_status",
     "same",
 ]
@@ -65,6 +68,9 @@ class _ComparedFact(NamedTuple):
 
 
 _Facts = Iterator[tuple[_FactPlace, _ComparedFact]]
+
+OffsetFacts = Mapping[_FactPlace, _ComparedFact]
+"""Facts about the source offsets of one connector."""
 
 
 def diff(before: ClusterState, after: ClusterState, connector: str | None = None) -> list[Change]:
@@ -141,9 +147,24 @@ def _differing(
     return _changes(old, new, states)
 
 
+def offset_facts(state: ClusterState, connector: str) -> OffsetFacts:
+    """Facts about a connector's source offsets, for several calls of `offset_changes`."""
+    return dict(_about_offsets(state, connector, state))
+
+
+def offset_changes(
+    old: OffsetFacts, new: OffsetFacts, states: tuple[ClusterState, ClusterState]
+) -> list[Change]:
+    """Differences of `diff` in the source offsets of one connector.
+
+    `states` are the states of the facts, with `causes` for the keys of this connector.
+    """
+    return _changes(old, new, states)
+
+
 def _changes(
-    old: dict[_FactPlace, _ComparedFact],
-    new: dict[_FactPlace, _ComparedFact],
+    old: Mapping[_FactPlace, _ComparedFact],
+    new: Mapping[_FactPlace, _ComparedFact],
     states: tuple[ClusterState, ClusterState],
 ) -> list[Change]:
     """Differences in the facts of one connector, by aspect and item."""

@@ -32,7 +32,7 @@ _WHY = "writes the committed records again, so that all workers read them"
 
 def aborted_configs(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """15: aborted config records, which workers without exactly-once support obey."""
-    log = [entry for entry in evidence.entries if entry.topic == evidence.topics.config]
+    log = evidence.entries_of(evidence.topics.config)
     aborted = [entry for entry in log if entry.aborted]
     if not aborted:
         return

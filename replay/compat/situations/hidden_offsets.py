@@ -69,36 +69,26 @@ def _copying(
 
 def aborted_offsets(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """14: offsets of aborted transactions, read by workers without exactly-once support."""
-    committed: dict[bytes | None, Entry] | None = None
     for name in evidence.connectors:
         last = evidence.offsets.get((evidence.topics.offsets, name), {})
         aborted = [entry for entry in last.values() if entry.aborted]
         if aborted:
-            committed = _committed(evidence) if committed is None else committed
             yield DetectedSituation(
                 connector=name,
                 evidence=tuple(_positions(aborted)),
                 severity=Severity.WARNING,
                 sentence="has offsets of an aborted transaction; workers without exactly-once "
                 "support continue from them and skip records that were never written",
-                steps=_as_committed(evidence, name, aborted, committed),
+                steps=_as_committed(evidence, name, aborted),
             )
 
 
-def _committed(evidence: LogEvidence) -> dict[bytes | None, Entry]:
-    """Last committed record of each key in the workers' offsets topic."""
-    return {
-        entry.key: entry
-        for entry in evidence.entries
-        if entry.topic == evidence.topics.offsets and not entry.aborted
-    }
-
-
 def _as_committed(
-    evidence: LogEvidence, name: str, aborted: list[Entry], committed: LastEntries
+    evidence: LogEvidence, name: str, aborted: list[Entry]
 ) -> tuple[PreparationStep, ...]:
     """Steps that write committed offsets again; a PATCH of offsets would find nothing to change."""
-    lines = (again(committed.get(entry.key), entry) for entry in aborted)
+    committed = evidence.committed_offsets
+    lines = (again(committed.get((entry.topic, entry.key)), entry) for entry in aborted)
     why = "writes the last committed offset again, so that all workers read it"
     steps = (PreparationStep(StepTime.BEFORE, line, why) for line in lines)
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", *steps)

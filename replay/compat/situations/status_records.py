@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from controlplane.core.codec.status import decode_status
 from controlplane.core.java import json_codec
 from controlplane.core.records import ActiveTopic, Invalid, TaskStatus
-from replay.compat.log_evidence import EvidenceRecord, LogEvidence
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.log_readings import EvidenceRecord
 from replay.compat.preparation import PreparationStep, StepTime, append_command
 from replay.compat.situation import DetectedSituation
 from replay.findings import Severity

@@ -5,7 +5,8 @@ from urllib.parse import quote
 
 from controlplane.core.records import Target, TargetState
 from controlplane.core.text.safe_text import count
-from replay.compat.log_evidence import EvidenceRecord, LogEvidence
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.log_readings import EvidenceRecord
 from replay.compat.preparation import PreparationStep, StepTime, verb
 from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import forgotten, target_state_step

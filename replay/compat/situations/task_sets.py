@@ -14,7 +14,8 @@ from controlplane.core.records import (
 )
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import count, safe
-from replay.compat.log_evidence import EvidenceRecord, LogEvidence
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.log_readings import EvidenceRecord
 from replay.compat.preparation import PreparationStep, StepTime, append_command, copied, rerun, verb
 from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import kept_quiet

@@ -2,7 +2,13 @@
 
 import pytest
 
-from controlplane.core.releases.profile_groups import Disagreement, as_one, grouped, of_each
+from controlplane.core.releases.profile_groups import (
+    Disagreement,
+    SharedResults,
+    as_one,
+    grouped,
+    of_each,
+)
 from controlplane.core.releases.profiles import PROFILES, Profile
 
 OLD, NEW, NEWER = (Profile.of(name) for name in ("2.3", "3.4", "3.9"))
@@ -18,6 +24,19 @@ def test_profiles_that_agree_share_a_call() -> None:
 
     assert list(of_each([OLD, NEW, NEWER, OLD], ask)) == [False, True, True, False]
     assert calls == [False, True]
+
+
+def test_a_result_depends_on_the_behaviours_of_its_parts() -> None:
+    """A result made of another shared result is shared only if both are."""
+    parts = SharedResults(lambda profile: profile.fencing)
+    results = SharedResults(lambda profile: (parts.of(profile), profile.target_state_v2))
+    assert parts.of(NEW)
+    assert [results.of(profile) for profile in (OLD, NEW, NEWER)] == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
+    assert results.of(NEWER) is results.of(NEWER)
 
 
 def test_combined_profiles_raise_where_they_disagree() -> None:

@@ -13,6 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from replay.compat import RolloutMode, roll
 from replay.compat.assessment import ObservedSituation
 from replay.compat.log_evidence import LogEvidence
+from replay.compat.log_readings import LogReadings
 from replay.compat.situations.hidden_offsets import aborted_offsets
 from tests.replay.compat.pairs import (
     DANGER,
@@ -106,9 +107,10 @@ def passes_for(connectors: str) -> int:
     log = Planted()
     for name in connectors:
         log.config(name).offset(name, 1).abort().offset(name, 2).commit()
-    evidence = LogEvidence(log.entries, roll(Profile.of("3.9"), Profile.of("3.2")))
-    evidence.entries = entries = CountedEntries(log.entries)
-    assert len(list(aborted_offsets(evidence))) == len(connectors)
+    change = roll(Profile.of("3.9"), Profile.of("3.2"))
+    readings = LogReadings(log.entries, [change])
+    readings.entries = entries = CountedEntries(log.entries)
+    assert len(list(aborted_offsets(LogEvidence(readings, change)))) == len(connectors)
     return entries.passes
 
 
