@@ -19,7 +19,7 @@ _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 COUNTED = {
     "created": "creation",
-    "seen": "first sight",
+    "seen": "first seen",
     "changed": "config change",
     "restarted": "restart",
     "failed": "failure",
@@ -28,6 +28,9 @@ COUNTED = {
     "deleted": "deletion",
 }
 """Names of the counted events."""
+
+_WITHOUT_PLURAL = frozenset({"first seen"})
+"""Names that are no nouns."""
 
 
 def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
@@ -133,7 +136,8 @@ def _behind(number: int, connector: ReportConnector, index: RecordIndex) -> Html
 def _records_row(
     noun: str, number: int, few: tuple[str, ...], index: RecordIndex, anchor: str
 ) -> Html:
-    left_out, label = number - len(few), noun if number == 1 else f"{noun}s"
+    left_out = number - len(few)
+    label = noun if number == 1 or noun in _WITHOUT_PLURAL else f"{noun}s"
     words = f"and {left_out:,} more: ", el("code", "replay history"), " lists all"
     return el(
         "li",

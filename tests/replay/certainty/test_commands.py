@@ -179,13 +179,17 @@ def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
 
 
 def test_a_report_shows_unknown_spans(compacted: Path, tmp_path: Path) -> None:
-    """The report names the unknown span, and marks connectors that begin in it as `first sight`."""
+    """The report names the unknown span, and marks connectors that begin in it as `first seen`."""
     file = tmp_path / "page.html"
     call("report", compacted, "--file", file, "--towards", "4.3")
     page = read([file.read_text(encoding="utf-8")])
     (missing,) = page.by_id("c0-read").all("li")
     assert missing.text.startswith(SPAN)
-    assert "first sight" in page.text
+    counted = [
+        row.text for row in page.all("li") if str(row.attributes.get("id")).endswith("-seen")
+    ]
+    assert counted
+    assert all(text.startswith("1first seen") for text in counted), counted
 
 
 # --- the archive --------------------------------------------------------------------------------

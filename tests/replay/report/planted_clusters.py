@@ -6,6 +6,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from replay.doubts import MayBeOlder, never_older
 from replay.report import ClusterFacts, PageLimits, ReportTask
 from replay.report.fleet_facts import RecordStream
 from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
@@ -32,10 +33,12 @@ def cluster_facts(
     *,
     exactly_once: bool = False,
     release: str = "3.9",
+    may_be_older: MayBeOlder = never_older,
 ) -> ClusterFacts:
     """Report facts of a cluster whose workers run `release`; `goals` are releases to change to."""
     look = ReportTask(Profile.of(release), tuple(map(Profile.of, goals)), limits)
-    return look(RecordStream(cluster, Topics(), exactly_once, in_order(entries)))
+    log = in_order(entries)
+    return look(RecordStream(cluster, Topics(), exactly_once, log, may_be_older=may_be_older))
 
 
 def of(log: PlantedLog) -> list[Entry]:

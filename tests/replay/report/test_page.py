@@ -79,6 +79,17 @@ def test_a_row_links_to_the_connectors_records() -> None:
     assert '{"position": 5}' in last.text
 
 
+def test_first_seen_connectors_are_counted_under_this_name() -> None:
+    """A connector of unknown age is `first seen`, in the numbers as in the marks."""
+    log = PlantedLog().running("a").deleted("a").wait(MINUTE).running("a")
+    for entries, words in (
+        (of(PlantedLog().running("a")), "1first seen"),
+        (of(log), "2first seen"),
+    ):
+        facts = cluster_facts(entries, goals=(), may_be_older=lambda _: True)
+        assert read(page([facts])).by_id("c0k0-seen").text.startswith(f"{words}config@")
+
+
 def test_an_unchanged_config_is_no_change() -> None:
     """A config that is written again unchanged is neither counted nor marked as a change."""
     log = PlantedLog().running("a").config("a", rows="2").config("a", rows="2").wait(MINUTE)
