@@ -1,4 +1,4 @@
-"""Executors of work on many items: this process, several processes, or Spark tasks.
+"""Executors of work on many items: this process, its threads, several processes, or Spark tasks.
 
 Work yields results. `SerialExecutor` holds one result at a time. Other processes return the results
 of an item as a whole, in the order of the items. `ProcessExecutor` holds the results of `AHEAD`
@@ -18,6 +18,7 @@ from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from typing import Any, Protocol, TypeVar
 
+from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from replay.errors import ReplayError
 
 T = TypeVar("T")
@@ -61,6 +62,19 @@ class SerialExecutor:
     def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
         """Run the work on each item; yield the results of each, in order."""
         return map(work, items)
+
+
+class ThreadExecutor:
+    """Works on several items at once in threads of this process: small work that awaits a store.
+
+    Results wait in memory until they are taken.
+    """
+
+    slots = REQUESTS_AT_ONCE
+
+    def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
+        """Run the work on each item; yield the results of each, in order."""
+        return concurrently(lambda item: list(work(item)), items)
 
 
 class ProcessExecutor:

@@ -107,21 +107,21 @@ class FleetQuestion(msgspec.Struct, frozen=True):
         plan = local.plan(self.moment, self.profiles, ends=ends)
         return StateQuery(local, plan, self.profiles)
 
-    def fold(self, cut: ClusterCut, *, offsets: bool = True, marked: bool = False) -> FoldedCluster:
-        """Fold one cluster, on request without its offsets, or with marks.
 
-        Raises:
-            ReplayError: the cluster is unreadable.
-            UnknownMoment: the cluster has no such moment.
-        """
-        local, plan, _ = self.query(*cut)
-        others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
-        read = plan if offsets else plan.only(others)
-        reduced = local.reduced(read, self.profiles)
-        # Marks first: the search and the fold then do not need their memory at the same time.
-        parts = zip(read.busy, reduced, strict=True)
-        marks = OrderMarks(plan, list(parts)) if marked else None
-        return FoldedCluster(plan, local.states_of(read, self.profiles, reduced), marks)
+def folded(query: StateQuery, *, offsets: bool = True, marked: bool = False) -> FoldedCluster:
+    """Fold one cluster, on request without its offsets, or with marks.
+
+    Raises:
+        ReplayError: the cluster is unreadable.
+    """
+    local, plan, profiles = query
+    others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
+    read = plan if offsets else plan.only(others)
+    reduced = local.reduced(read, profiles)
+    # Marks first: the search and the fold then do not need their memory at the same time.
+    parts = zip(read.busy, reduced, strict=True)
+    marks = OrderMarks(plan, list(parts)) if marked else None
+    return FoldedCluster(plan, local.states_of(read, profiles, reduced), marks)
 
 
 def joined(summaries: Iterable[StateSummary]) -> list[StateSummary]:

@@ -147,11 +147,11 @@ class OpenArchive(Generic[FrameT]):
 
     def clusters(self) -> FrameT:
         """List the archived clusters (`schemas.CLUSTERS`), unreadable ones included."""
-        return self._problem_table(cluster_table(self._source, self.names, self._executor))
+        return self._problem_table(cluster_table(self._source, self.names, self._fleet.requests))
 
     def partitions(self) -> FrameT:
         """List what each partition has, misses, and knows for certain (`schemas.PARTITIONS`)."""
-        return self._problem_table(partition_table(self._source, self.names, self._executor))
+        return self._problem_table(partition_table(self._source, self.names, self._fleet.requests))
 
     def state(
         self, table: str = "connectors", *, as_of: str | None = None, release: Releases = KIP

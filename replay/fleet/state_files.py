@@ -28,6 +28,7 @@ from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.object_store import CLAIMS
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.cluster_problem import ClusterProblem, attempted
+from replay.engine.query import StateQuery
 from replay.engine.states.order_marks import OrderMarks
 from replay.errors import NotWritable, ReplayError
 from replay.fleet.cluster_summaries import (
@@ -35,6 +36,7 @@ from replay.fleet.cluster_summaries import (
     FleetQuestion,
     FoldedCluster,
     StateSummary,
+    folded,
     summary_of,
     summary_table,
 )
@@ -119,17 +121,23 @@ class StateTask(msgspec.Struct, frozen=True):
     def __call__(self, cut: ClusterCut) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
         cluster = cut.cluster
-        folded = attempted(cluster, partial(self._folded, cut))
-        if isinstance(folded, ClusterProblem):
-            yield StateSummary(cluster, problem=folded.problem)
-            return
-        for state in folded.states:
-            rows = self._write_tables(state, cluster, folded.marks)
-            yield summary_of(folded.plan, state, rows, offsets=self.offsets)
+        return self.summaries(cluster, attempted(cluster, lambda: self.question.query(*cut)))
 
-    def _folded(self, cut: ClusterCut) -> FoldedCluster:
+    def summaries(self, cluster: str, query: StateQuery | ClusterProblem) -> Iterator[StateSummary]:
+        """Yield the summary of each release of a planned cluster, or the problem of a cluster."""
+        fold = attempted(cluster, partial(self._folded, query))
+        if isinstance(fold, ClusterProblem):
+            yield StateSummary(cluster, problem=fold.problem)
+            return
+        for state in fold.states:
+            rows = self._write_tables(state, cluster, fold.marks)
+            yield summary_of(fold.plan, state, rows, offsets=self.offsets)
+
+    def _folded(self, query: StateQuery | ClusterProblem) -> FoldedCluster | ClusterProblem:
+        if isinstance(query, ClusterProblem):
+            return query
         marked = self.folder is not None and CONNECTORS_TABLE in self.tables
-        return self.question.fold(cut, offsets=self.offsets, marked=marked)
+        return folded(query, offsets=self.offsets, marked=marked)
 
     def _write_tables(
         self, state: ClusterState, cluster: str, marks: OrderMarks | None

@@ -16,6 +16,7 @@ from controlplane.terminal.exit_codes import FOUND, REFUSED
 from controlplane.terminal.option_names import checked_moment, named_option
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.cli.execution import engine_choice
 from replay.cli.execution.folded_differences import (
     DiffAnswer,
@@ -155,7 +156,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     ]
     queries: list[list[StateQuery]] = []
     if is_explained or not engine.is_spark:
-        queries = archive.readable(map(partial(side_queries, archive.source()), sides))
+        queries = archive.readable(concurrently(partial(side_queries, archive.source()), sides))
         if is_explained:
             every = list(chain.from_iterable(queries))
             print_plan_notices([query.plan for query in every])

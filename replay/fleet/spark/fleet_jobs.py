@@ -49,6 +49,7 @@ class SparkFleet:
         self._limits = limits
         self._progress = progress or NoProgress()
         self.executor: Executor = SparkExecutor(session, self._progress)
+        self.requests = self.executor
 
     def frame(self, work: TableWork) -> DataFrame:
         """Lazy data frame of a table query.
