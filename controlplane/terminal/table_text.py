@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 
 import click
+from rich.cells import cell_len
 
 from controlplane.core.text.safe_text import ELLIPSIS, safe, short
 from controlplane.terminal.option_names import Decorated
@@ -23,6 +24,8 @@ JSON_CHARACTERS = 120
 _JSON = re.compile(r'[{\[]\s*["{\[]')
 _DECODER = json.JSONDecoder()
 _WIDE = "controlplane.wide"
+_NARROW = frozenset("→∅…").union(map(chr, range(ord(" "), ord("~") + 1)))
+"""Characters of one terminal column: printable ASCII, and the symbols of our own texts."""
 
 
 def wide_option(command: Decorated) -> Decorated:
@@ -53,10 +56,17 @@ def terminal_columns() -> int:
     return shutil.get_terminal_size((UNBOUNDED_COLUMNS, 0)).columns
 
 
+def cell_width(text: str) -> int:
+    """Width of a text in terminal columns; fast for ordinary text."""
+    return len(text) if _NARROW.issuperset(text) else cell_len(text)
+
+
 def cell(text: str) -> str:
     """Safe text of bounded length for a cell; JSON is cut sooner than other text."""
     line = safe(text)
-    return line if is_wide() else short("".join(_with_json_cut(line)))
+    if len(line) <= JSON_CHARACTERS or is_wide():
+        return line
+    return short("".join(_with_json_cut(line)))
 
 
 def _with_json_cut(line: str) -> Iterator[str]:

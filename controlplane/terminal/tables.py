@@ -5,16 +5,17 @@ table that is still too wide becomes a block of lines per row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from rich import box
-from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from controlplane.terminal.command_errors import write
 from controlplane.terminal.output import rendered, say
-from controlplane.terminal.table_text import cell, terminal_columns
+from controlplane.terminal.table_text import cell, cell_width, terminal_columns
 
 GAP = 2
 """Spaces between two columns."""
@@ -62,21 +63,27 @@ class _TableLayout(NamedTuple):
     left_out: Sequence[str] = ()
 
 
-class _TableColumn(NamedTuple):
+@dataclass(frozen=True)
+class _TableColumn:
     """A column of a table: its heading and its cells."""
 
     head: str
     cells: tuple[str, ...]
 
-    @property
+    @cached_property
+    def cell_widths(self) -> list[int]:
+        """Width of each cell, in terminal columns."""
+        return [*map(cell_width, self.cells)]
+
+    @cached_property
     def widest(self) -> int:
         """Width of its longest cell or its heading, in terminal columns; at least 1."""
-        return max(1, *map(cell_len, (self.head, *self.cells)))
+        return max(1, cell_width(self.head), *self.cell_widths)
 
-    @property
+    @cached_property
     def narrowest(self) -> int:
         """Characters of its longest word, at most `LONGEST_WORD`."""
-        words = (cell_len(word) for text in (self.head, *self.cells) for word in text.split())
+        words = (cell_width(word) for text in (self.head, *self.cells) for word in text.split())
         return min(LONGEST_WORD, max(words, default=1))
 
 
@@ -110,6 +117,8 @@ def _fitting(
     columns: Sequence[_TableColumn], spare: Sequence[str], width: int
 ) -> Sequence[_TableColumn]:
     """The columns that fit, with as few left out as possible; empty: blocks are needed."""
+    if _with_gaps(column.widest for column in columns) <= width:
+        return columns
     for count in range(len(spare) + 1):
         shown = [column for column in columns if column.head not in spare[:count]]
         if _with_gaps(column.narrowest for column in shown) <= width:
@@ -139,17 +148,19 @@ def _aligned(shown: Sequence[_TableColumn], width: int, styles: Styles) -> Table
 
 def _padded(shown: Sequence[_TableColumn]) -> str:
     """Arrange a table without styles, whose rows each fit in a line; the layout is that of Rich."""
-    widths = [column.widest for column in shown]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (
-            text + " " * (width - cell_len(text)) for text, width in zip(cells, widths, strict=True)
-        )
-        return (" " * GAP).join(padded)
-
-    rows = map(line, zip(*(column.cells for column in shown), strict=True))
-    heads = [column.head for column in shown]
-    return "\n".join([line(heads), "─" * _with_gaps(widths), *rows] if any(heads) else rows)
+    padded = (
+        [
+            text + " " * (column.widest - width)
+            for text, width in zip(column.cells, column.cell_widths, strict=True)
+        ]
+        for column in shown
+    )
+    rows = map((" " * GAP).join, zip(*padded, strict=True))
+    heads = [column.head + " " * (column.widest - cell_width(column.head)) for column in shown]
+    if not any(column.head for column in shown):
+        return "\n".join(rows)
+    rule = "─" * _with_gaps(column.widest for column in shown)
+    return "\n".join([(" " * GAP).join(heads), rule, *rows])
 
 
 def _widths(shown: Sequence[_TableColumn], width: int) -> list[int]:
@@ -185,7 +196,7 @@ def _block(heads: Sequence[str], cells: Sequence[str], style: str) -> Table:
     grid = Table.grid(padding=(0, GAP, 0, 0))
     labels = [f"{INDENT}{head}" if head else "" for head in heads]
     # All blocks of a table align their cells: the first column fits the table's longest label.
-    grid.add_column(width=max([len(INDENT) - GAP, *map(cell_len, labels)]))
+    grid.add_column(width=max([len(INDENT) - GAP, *map(cell_width, labels)]))
     grid.add_column(overflow="fold")
     for label, text in zip(labels, cells, strict=True):
         if text:

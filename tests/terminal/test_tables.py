@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 from controlplane.core.entry import Entry
 from controlplane.terminal import tables
+from controlplane.terminal.table_text import cell_width
 from controlplane.terminal.tables import LONGEST_WORD, table
 from tests.cli.command_calls import ROOT, call, embedded
 from tests.forked_commands import command_words
@@ -39,6 +40,12 @@ def test_no_word_is_broken(
     kept = [place for place, head in enumerate(HEADS) if head not in note]
     words = {word for row in rows for place in kept for word in row[place].split()}
     assert words <= {*shown.split()}
+
+
+@given(st.text())
+def test_a_width_is_that_of_rich(text: str) -> None:
+    """The fast path for ordinary text gives the same width as Rich."""
+    assert cell_width(text) == cell_len(text)
 
 
 VIEWS: list[tuple[Sequence[str], Sequence[str]]] = [

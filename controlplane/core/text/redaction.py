@@ -17,6 +17,7 @@ hidden like the original. Answers of Connect's REST endpoints are not redacted, 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 
 from controlplane.core.text.escaped_text import escape_levels, has_escapes
@@ -243,7 +244,7 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
     pending: list[_PendingValue] = [(root, 0, value, is_secret(key))]
     while pending:
         container, place, item, secret = pending.pop()
-        if isinstance(item, str) or not isinstance(item, _CONTAINERS):
+        if isinstance(item, SCALARS) or not isinstance(item, _CONTAINERS):
             shown = _redacted_leaf(item, secret=secret)
             container[place] = shown if shown == item else mark(item, shown)
         elif isinstance(item, list | tuple):
@@ -256,6 +257,9 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
 
 
 _CONTAINERS = (dict, list, tuple, Mapping)
+
+SCALARS = (str, int, float, NoneType)
+"""Types that are no containers; a check for them is faster than one for `Mapping`."""
 
 
 _PendingValue = tuple[Any, Any, Any, bool]

@@ -10,7 +10,7 @@ from typing import Any
 
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.state import Aspect
-from controlplane.core.text.redaction import redacted_text, redacted_value
+from controlplane.core.text.redaction import SCALARS, redacted_text, redacted_value
 from controlplane.core.text.safe_text import ELLIPSIS
 
 DEPTH_SHOWN = 32
@@ -41,7 +41,7 @@ def plain(value: Any, depth_max: int | None = None) -> Any:
     pending: list[tuple[Any, Any, Any, int]] = [(root, 0, value, 1)]
     while pending:
         container, place, item, depth = pending.pop()
-        if not isinstance(item, Mapping | list | tuple | range):
+        if isinstance(item, SCALARS) or not isinstance(item, Mapping | list | tuple | range):
             container[place] = _without_infinities(item)
         elif depth_max is not None and depth > depth_max:
             container[place] = ELLIPSIS

@@ -86,17 +86,21 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
     old, new = OffsetsByConnector(before), OffsetsByConnector(after)
-    for name in sorted({*connector_names(before), *connector_names(after)}):
+    names = {*_named(before), *old.names, *_named(after), *new.names}
+    for name in sorted(names):
         yield from _differing((old.state_of(name), new.state_of(name)), name, _FACT_READERS)
 
 
 def connector_names(state: ClusterState) -> list[str]:
     """Names of all connectors that a state has any fact about, sorted."""
+    return sorted(_named(state).union(views.offset_owners(state)))
+
+
+def _named(state: ClusterState) -> set[str]:
+    """Names of connectors with facts other than offsets."""
     config, status = state.config, state.status
     names = {*config.connectors, *config.targets, *config.task_counts, *config.inconsistent}
-    names |= {*status.connectors, *status.tasks, *status.active_topics}
-    names |= set(views.offset_owners(state))
-    return sorted(names)
+    return names | {*status.connectors, *status.tasks, *status.active_topics}
 
 
 def is_known(state: ClusterState, name: str) -> bool:

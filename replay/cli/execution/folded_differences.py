@@ -92,10 +92,11 @@ def compared(
         return folds
     before, after = folds
     changes = differences(before.state, after.state)
+    named: frozenset[str] = frozenset()
     if connectors:
         changes = [difference for difference in changes if difference.connector in connectors]
-    known_names = {*connector_names(before.state), *connector_names(after.state)}
-    named = frozenset(known_names.intersection(connectors))
+        known_names = {*connector_names(before.state), *connector_names(after.state)}
+        named = frozenset(known_names.intersection(connectors))
     plans = before.plan, after.plan
     return DiffAnswer(before.side, after.side, changes, after.plan.topics, named, plans)
 
