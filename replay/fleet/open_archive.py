@@ -25,20 +25,14 @@ from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
+from replay.fleet.comparisons import DifferenceQuery, MomentRelease
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.fleet_choice import fleet_of
 from replay.fleet.fleet_tables import audit_table, cluster_table, compat_table, partition_table
 from replay.fleet.state_files import new_folder
-from replay.fleet.table_queries import (
-    DifferenceQuery,
-    HistoryQuery,
-    IntervalQuery,
-    MomentRelease,
-    StateTableQuery,
-    TableQuery,
-)
+from replay.fleet.table_queries import HistoryQuery, IntervalQuery, StateTableQuery, TableQuery
 from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.tables.schemas import STATE_SCHEMAS
 

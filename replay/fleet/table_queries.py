@@ -4,16 +4,13 @@ A query is a value without open files, so that Spark's tasks and other processes
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Protocol
 
 import msgspec
 import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState
-from controlplane.core.views.diff import differences
-from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
+from replay.cluster_problem import ClusterProblem
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.slices import LIMITS
@@ -25,17 +22,10 @@ from replay.tables.cells import batches
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES
 from replay.timeline.connector_history import HistoryReader
-from replay.timeline.difference_rows import DiffSide, change_rows
 from replay.timeline.history_jobs import HistoryJob, history_steps
 from replay.timeline.history_rows import history_rows
 from replay.timeline.passes import timelines
-from replay.timeline.timeline_rows import (
-    CHANGES,
-    EVENTS,
-    INTERVALS,
-    interval_documents,
-    plain_rows,
-)
+from replay.timeline.timeline_rows import EVENTS, INTERVALS, interval_documents, plain_rows
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 
 
@@ -173,57 +163,3 @@ class HistoryQuery(msgspec.Struct, frozen=True):
         steps = ((job, step) for job in jobs for step in history_steps(job))
         rows = (row for job, step in steps for row in history_rows(job, step.effects))
         return batches(EVENTS, plain_rows(EVENTS, rows))
-
-
-class MomentRelease(msgspec.Struct, frozen=True):
-    """Side of a comparison: moment and release; a moment of None is the end."""
-
-    moment: str | None
-    profile: Profile
-    cluster: str | None = None
-    """Cluster of the side; None: the queried one."""
-
-    def question(self, source: ArchiveSource) -> FleetQuestion:
-        """Question for the state of the side."""
-        return FleetQuestion(source, self.moment, (self.profile,))
-
-
-class DifferenceQuery(msgspec.Struct, frozen=True):
-    """Differences between two moments, releases or clusters."""
-
-    before: MomentRelease
-    after: MomentRelease
-    connectors: tuple[str, ...]
-    """Only these connectors; empty means all."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of the table."""
-        return CHANGES
-
-    def batches(
-        self, source: ArchiveSource, cluster: str
-    ) -> Iterator[pa.RecordBatch | ClusterProblem]:
-        """Fold both sides, then compare them; yield the problem of a side, if it has one."""
-        sides = [(side.cluster or cluster, side) for side in (self.before, self.after)]
-        folds = parts_or_problem(
-            attempted(of_side, partial(_folded, source, of_side, side)) for of_side, side in sides
-        )
-        if isinstance(folds, ClusterProblem):
-            yield folds
-            return
-        (old, before), (new, after) = folds
-        changes = (
-            difference
-            for difference in differences(before, after)
-            if not self.connectors or difference.connector in self.connectors
-        )
-        yield from batches(CHANGES, plain_rows(CHANGES, change_rows(old, new, changes)))
-
-
-def _folded(
-    source: ArchiveSource, cluster: str, side: MomentRelease
-) -> tuple[DiffSide, ClusterState]:
-    local, plan, profiles = side.question(source).query(cluster)
-    (state,) = local.states(plan, profiles)
-    return DiffSide(cluster, side.profile.release, plan.ends), state

@@ -16,15 +16,8 @@ from controlplane.terminal.exit_codes import FOUND, REFUSED
 from controlplane.terminal.option_names import checked_moment, named_option
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
-from replay.archive.stores.concurrent_requests import concurrently
 from replay.cli.execution import engine_choice
-from replay.cli.execution.folded_differences import (
-    DiffAnswer,
-    DiffTask,
-    SideOfCluster,
-    compared,
-    side_queries,
-)
+from replay.cli.execution.folded_differences import DiffAnswer, DiffTask, answer_of
 from replay.cli.execution.plan_output import explain, explain_option
 from replay.cli.options.archives import (
     NONE,
@@ -43,7 +36,7 @@ from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import EVERY
-from replay.fleet.table_queries import MomentRelease
+from replay.fleet.comparisons import DifferenceQuery, MomentRelease
 from replay.timeline.difference_rows import change_document, change_rows
 from replay.timeline.timeline_rows import CHANGES, write
 
@@ -149,20 +142,20 @@ def command(  # noqa: PLR0913 - click passes every option by name
     named.check(archive)
     since, until = named.moments
     profiles = archive.profiles([release, to_release or release])
-    before, after = MomentRelease(since, profiles[0]), MomentRelease(until, profiles[-1])
-    sides = [
-        (SideOfCluster(cluster, before), SideOfCluster(to_cluster or cluster, after))
-        for cluster in archive.selected()
-    ]
+    before, after = (
+        MomentRelease(since, profiles[0]),
+        MomentRelease(until, profiles[-1], to_cluster),
+    )
+    query = DifferenceQuery(before, after, connectors)
     queries: list[list[StateQuery]] = []
     if is_explained or not engine.is_spark:
-        queries = archive.readable(concurrently(partial(side_queries, archive.source()), sides))
+        queries = archive.answer_of_each(partial(query.queries, archive.source()))
         if is_explained:
             every = list(chain.from_iterable(queries))
             print_plan_notices([query.plan for query in every])
             explain(engine_choice.plans(engine, every), output)
             return
-    answers = _answers(archive, sides, queries, connectors, engine)
+    answers = _answers(archive, query, queries, engine)
     print_plan_notices([plan for answer in answers for plan in answer.plans])
     check_connectors(connectors, frozenset().union(*(answer.connectors for answer in answers)))
     if file is not None:
@@ -178,24 +171,23 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
 def _answers(
     archive: ArchiveInput,
-    sides: Sequence[tuple[SideOfCluster, SideOfCluster]],
+    query: DifferenceQuery,
     queries: Sequence[Sequence[StateQuery]],
-    connectors: tuple[str, ...],
     engine: EngineChoice,
 ) -> list[DiffAnswer]:
     """Compare the sides: in tasks of Spark, which plan them again, or in this process."""
     every = list(chain.from_iterable(queries))
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, every):
-            task = DiffTask(archive.source().anywhere, connectors)
+            task = DiffTask(archive.source().anywhere, query)
             # The problems of other clusters are already printed.
-            planned = {query.plan.cluster for query in every}
-            readable = [pair for pair in sides if pair[0].cluster in planned]
+            planned = [first.plan.cluster for first, _ in queries]
             with engine.in_spark(progress) as executor:
-                return archive.readable(chain.from_iterable(executor.run(task, readable or sides)))
-        rows = sum(part.rows for query in every for part in query.plan.busy)
-        progress.begin("reading", rows)
-        return archive.readable(compared(pair, connectors, progress.advance) for pair in queries)
+                in_tasks = chain.from_iterable(executor.run(task, planned or archive.selected()))
+                return archive.readable(in_tasks)
+        progress.begin("reading", sum(part.rows for query in every for part in query.plan.busy))
+        comparisons = (query.compared(sides, progress.advance) for sides in queries)
+        return archive.readable(map(answer_of, comparisons))
 
 
 def _document(answer: DiffAnswer) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class ArchiveInput(NamedTuple):
     failed: list[str]
     """Clusters that turned out to be unreadable."""
 
-    def answer_of_each(self, ask: Callable[[str], T]) -> list[T]:
+    def answer_of_each(self, ask: Callable[[str], T | ClusterProblem]) -> list[T]:
         """Ask about several clusters at a time; return the answers. Errors of clusters are printed.
 
         Raises:

@@ -1,0 +1,148 @@
+"""Comparisons of states: between two moments, two releases, or two clusters.
+
+The command `replay diff` and the API share this query. It is a value without open files, so that
+Spark's tasks and other processes can run it.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.views.diff import Change, connector_names, differences
+from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
+from replay.engine.plans.read_plan import ReadPlan
+from replay.engine.query import StateQuery
+from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.cluster_summaries import FleetQuestion
+from replay.progress import Advance
+from replay.tables.cells import batches
+from replay.timeline.difference_rows import DiffSide, change_rows
+from replay.timeline.timeline_rows import CHANGES, plain_rows
+
+NO_ENDS = (None, None)
+"""Ends of two sides whose moments decide."""
+
+
+class MomentRelease(msgspec.Struct, frozen=True):
+    """Side of a comparison: moment and release; a moment of None is the end."""
+
+    moment: str | None
+    profile: Profile
+    cluster: str | None = None
+    """Cluster of the side; None: the queried one."""
+
+    def query(self, source: ArchiveSource, cluster: str, ends: Ends | None) -> StateQuery:
+        """Open and plan the cluster of the side; `ends` are those of an earlier plan.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        return FleetQuestion(source, self.moment, (self.profile,)).query(cluster, ends)
+
+
+class FoldedSide(NamedTuple):
+    """Folded side of a comparison: its plan and its state."""
+
+    plan: ReadPlan
+    state: ClusterState
+
+    @property
+    def side(self) -> DiffSide:
+        """The side as rows name it."""
+        return DiffSide(self.plan.cluster, self.state.profile.release, self.plan.ends)
+
+
+class ComparedStates(NamedTuple):
+    """Two folded sides."""
+
+    before: FoldedSide
+    after: FoldedSide
+    connectors: tuple[str, ...]
+    """Only these connectors; empty means all."""
+
+    @property
+    def plans(self) -> tuple[ReadPlan, ReadPlan]:
+        """Plans of the sides without their parts, for notices and gaps."""
+        return self.before.plan.brief, self.after.plan.brief
+
+    def changes(self) -> Iterator[Change]:
+        """Yield the differences, one connector at a time."""
+        for difference in differences(self.before.state, self.after.state):
+            if not self.connectors or difference.connector in self.connectors:
+                yield difference
+
+    def known_connectors(self) -> frozenset[str]:
+        """Selected connectors that at least one side knows."""
+        if not self.connectors:
+            return frozenset()
+        names = {*connector_names(self.before.state), *connector_names(self.after.state)}
+        return frozenset(names.intersection(self.connectors))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Make the rows of the differences (`timeline_rows.CHANGES`)."""
+        rows = change_rows(self.before.side, self.after.side, self.changes())
+        return batches(CHANGES, plain_rows(CHANGES, rows))
+
+
+class DifferenceQuery(msgspec.Struct, frozen=True):
+    """Differences between two moments, releases or clusters."""
+
+    before: MomentRelease
+    after: MomentRelease
+    connectors: tuple[str, ...]
+    """Only these connectors; empty means all."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the table."""
+        return CHANGES
+
+    def queries(
+        self, source: ArchiveSource, cluster: str, ends: Sequence[Ends | None] = NO_ENDS
+    ) -> list[StateQuery] | ClusterProblem:
+        """Open and plan both sides; if a side fails, return its problem."""
+        sides = [(side.cluster or cluster, side) for side in (self.before, self.after)]
+        return parts_or_problem(
+            attempted(name, partial(side.query, source, name, end))
+            for (name, side), end in zip(sides, ends, strict=True)
+        )
+
+    def compared(
+        self, queries: Sequence[StateQuery], advance: Advance = lambda _: None
+    ) -> ComparedStates | ClusterProblem:
+        """Fold both sides; if a side fails, return its problem."""
+        folds = parts_or_problem(
+            attempted(query.plan.cluster, partial(_folded, query, advance)) for query in queries
+        )
+        if isinstance(folds, ClusterProblem):
+            return folds
+        before, after = folds
+        return ComparedStates(before, after, self.connectors)
+
+    def comparison(self, source: ArchiveSource, cluster: str) -> ComparedStates | ClusterProblem:
+        """Plan and fold both sides; if a side fails, return its problem."""
+        queries = self.queries(source, cluster)
+        return queries if isinstance(queries, ClusterProblem) else self.compared(queries)
+
+    def batches(
+        self, source: ArchiveSource, cluster: str
+    ) -> Iterator[pa.RecordBatch | ClusterProblem]:
+        """Fold both sides, then compare them; yield the problem of a side, if it has one."""
+        comparison = self.comparison(source, cluster)
+        if isinstance(comparison, ClusterProblem):
+            yield comparison
+        else:
+            yield from comparison.batches()
+
+
+def _folded(query: StateQuery, advance: Advance) -> FoldedSide:
+    local, plan, profiles = query
+    (state,) = local.states(plan, profiles, advance)
+    return FoldedSide(plan, state)
