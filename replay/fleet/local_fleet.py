@@ -1,7 +1,8 @@
 """Answers for whole fleets in this process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -9,10 +10,15 @@ from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurre
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor, SerialExecutor, ThreadExecutor
 from replay.engine.query import StateQuery
+from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
+from replay.fleet.comparisons import DifferenceQuery
+from replay.fleet.difference_files import ComparedCluster, DifferenceTask
 from replay.fleet.state_files import StateFolder, StateTask
 from replay.fleet.table_run import TableWork, readable_batches
 from replay.progress import NoProgress, ProgressListener
+
+T = TypeVar("T")
 
 
 class LocalFleet:
@@ -54,18 +60,35 @@ class LocalFleet:
         """
         self._progress.begin("writing" if folder else "folding", len(clusters))
         task = StateTask(question, folder, tuple(tables))
-        for cluster, query in zip(clusters, _queries(question, clusters), strict=True):
-            yield from task.summaries(cluster, query)
+
+        def query(cluster: str) -> StateQuery | ClusterProblem:
+            return attempted(cluster, partial(question.query, cluster))
+
+        for cluster, planned_query in _planned(query, clusters):
+            yield from task.summaries(cluster, planned_query)
+            self._progress.advance(1)
+
+    def differences(
+        self,
+        query: DifferenceQuery,
+        source: ArchiveSource,
+        clusters: Sequence[str],
+        folder: StateFolder,
+    ) -> Iterator[ComparedCluster]:
+        """Compare the sides of all clusters, and write the differences; yield counts.
+
+        Raises:
+            NotWritable: no room, or no permission.
+        """
+        self._progress.begin("writing", len(clusters))
+        task = DifferenceTask(query, source, folder)
+        for cluster, sides in _planned(partial(query.queries, source), clusters):
+            yield task.comparison(cluster, sides)
             self._progress.advance(1)
 
 
-def _queries(
-    question: FleetQuestion, clusters: Sequence[str]
-) -> Iterator[StateQuery | ClusterProblem]:
+def _planned(plan: Callable[[str], T], clusters: Sequence[str]) -> Iterator[tuple[str, T]]:
     """Plan clusters concurrently, but hold the plans of `REQUESTS_AT_ONCE` clusters at most."""
-
-    def query(cluster: str) -> StateQuery | ClusterProblem:
-        return attempted(cluster, partial(question.query, cluster))
-
     for start in range(0, len(clusters), REQUESTS_AT_ONCE):
-        yield from concurrently(query, clusters[start : start + REQUESTS_AT_ONCE])
+        block = clusters[start : start + REQUESTS_AT_ONCE]
+        yield from zip(block, concurrently(plan, block), strict=True)

@@ -26,6 +26,7 @@ from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
+from replay.fleet.difference_files import COMPARISONS_TABLE, comparison_table
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
@@ -201,12 +202,8 @@ class OpenArchive(Generic[FrameT]):
 
         With `to_release` or `to_cluster`, `until` defaults to `since`; a moment of None is the end.
         """
-        before, after = self._profile(release), self._profile(to_release or release)
-        is_same_moment = to_release is not None or to_cluster is not None
-        end = since if until is None and is_same_moment else until
-        first = MomentRelease(_moment(since), before)
-        second = MomentRelease(_moment(end), after, to_cluster)
-        return self._table(DifferenceQuery(first, second, names_in(connectors)))
+        sides = self._sides((since, until), (release, to_release), to_cluster)
+        return self._table(DifferenceQuery(*sides, names_in(connectors)))
 
     def audit(
         self,
@@ -278,6 +275,34 @@ class OpenArchive(Generic[FrameT]):
             parts = self._fleet.summaries(question, self.names, place, chosen)
             return place.finish(joined(self._answered(parts)), self.names)
 
+    def write_diff(  # noqa: PLR0913 - each side has three coordinates
+        self,
+        folder: str,
+        since: str | None = None,
+        until: str | None = None,
+        *,
+        release: str = KIP,
+        to_release: str | None = None,
+        to_cluster: str | None = None,
+        connectors: str | Iterable[str] = (),
+    ) -> pa.Table:
+        """Write the rows of `diff` as Parquet, partitioned by cluster.
+
+        Each cluster is compared and written in one task. The folder appears as that of
+        `write_state`. Returns the counts and the problems (`timeline_rows.COMPARISONS`).
+
+        Raises:
+            NotWritable: the folder has files, or cannot be written.
+            UnreadableCluster: a cluster is unreadable and not to be skipped. No folder appears.
+        """
+        sides = self._sides((since, until), (release, to_release), to_cluster)
+        query = DifferenceQuery(*sides, names_in(connectors))
+        with new_folder(anywhere(folder), self._source.settings) as place:
+            written = list(self._fleet.differences(query, self._source, self.names, place))
+            table = comparison_table(written, self.names)
+            self._check_problems(table)
+            return place.complete(COMPARISONS_TABLE, table)
+
     def register_views(
         self,
         register: Callable[[str, Any], Any] | None = None,
@@ -347,9 +372,12 @@ class OpenArchive(Generic[FrameT]):
 
     def _problem_table(self, table: pa.Table) -> FrameT:
         """A small table that has a column for the problems of clusters, which may be raised."""
+        self._check_problems(table)
+        return self._small(table)
+
+    def _check_problems(self, table: pa.Table) -> None:
         for cluster, problem in zip(table["cluster"], table["problem"], strict=True):
             self._check(cluster.as_py(), problem.as_py())
-        return self._small(table)
 
     def _answered(self, parts: Iterable[StateSummary]) -> Iterator[StateSummary]:
         """Summaries as they arrive, until a problem is raised."""
@@ -372,6 +400,20 @@ class OpenArchive(Generic[FrameT]):
 
     def _question(self, as_of: str | None, release: Releases) -> FleetQuestion:
         return FleetQuestion(self._source, _moment(as_of), self._profiles(release))
+
+    def _sides(
+        self,
+        moments: tuple[str | None, str | None],
+        releases: tuple[str, str | None],
+        to_cluster: str | None,
+    ) -> tuple[MomentRelease, MomentRelease]:
+        """Sides of a comparison; the second one has its own defaults (`diff`)."""
+        (since, until), (release, to_release) = moments, releases
+        before, after = self._profile(release), self._profile(to_release or release)
+        is_same_moment = to_release is not None or to_cluster is not None
+        end = since if until is None and is_same_moment else until
+        first = MomentRelease(_moment(since), before)
+        return first, MomentRelease(_moment(end), after, to_cluster)
 
     def _profile(self, release: Releases) -> Profile:
         profiles = self._profiles(release)

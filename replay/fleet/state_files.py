@@ -11,7 +11,7 @@ Only there, a run first writes `_STARTED`, so that no second run writes into the
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -59,7 +59,7 @@ _BY_FOLDER = ("cluster", "release")
 
 
 class StateFolder(msgspec.Struct, frozen=True):
-    """Place for the files of states, valid in every process."""
+    """Place for the files of states, or of their differences, valid in every process."""
 
     where: str
     settings: HadoopSettings
@@ -77,15 +77,24 @@ class StateFolder(msgspec.Struct, frozen=True):
         Raises:
             NotWritable: no room, or no permission.
         """
-        store = open_store(self.where, self.settings)
         place = f"{table}/cluster={cluster}/release={state.profile.release}"
         schema = file_schema(table)
+        row_batches = STATE_TABLES[table].batches(schema, cluster, state, order)
+        return self.write_rows(place, schema, row_batches, bucket)
+
+    def write_rows(
+        self, place: str, schema: pa.Schema, row_batches: Iterable[pa.RecordBatch], bucket: int = 0
+    ) -> int:
+        """Write the files of one part of a table; return the number of rows.
+
+        Raises:
+            NotWritable: no room, or no permission.
+        """
+        store = open_store(self.where, self.settings)
         # Without rows there is an empty file: a reader of the table finds the schema.
-        row_batches = chain(
-            [empty_batch(schema)], STATE_TABLES[table].batches(schema, cluster, state, order)
-        )
+        with_schema = chain([empty_batch(schema)], row_batches)
         written = 0
-        for number, file in enumerate(encoded_files(schema, row_batches)):
+        for number, file in enumerate(encoded_files(schema, with_schema)):
             # In an object store, a killed task may have left a file of this name with other rows.
             store.replace(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
             written += file.rows
@@ -93,10 +102,13 @@ class StateFolder(msgspec.Struct, frozen=True):
 
     def finish(self, summaries: Sequence[StateSummary], clusters: Sequence[str]) -> pa.Table:
         """Write the summaries and the mark of success; return the table of summaries."""
+        return self.complete("summaries", summary_table(summaries, clusters))
+
+    def complete(self, name: str, table: pa.Table) -> pa.Table:
+        """Write a small table as the last one, then the mark of success; return the table."""
         store = open_store(self.where, self.settings)
-        table = summary_table(summaries, clusters)
         (file,) = encoded_files(table.schema, [empty_batch(table.schema), *table.to_batches()])
-        store.add("summaries/part-00000-00000.parquet", file.content)
+        store.add(f"{name}/part-00000-00000.parquet", file.content)
         store.add(SUCCESS, b"")
         return table
 

@@ -71,6 +71,16 @@ CHANGES = described(
     ("cause", POSITION, "record that changed the fact last; null if unknown"),
 )
 
+COMPARISONS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive; that of the first side"),
+    ("from", _SIDE, "first side; null if a side cannot be read"),
+    ("to", _SIDE, "second side; null if a side cannot be read"),
+    ("differences", pa.int64(), "written rows of `diff`"),
+    ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
+    ("doubts", pa.list_(pa.string()), "facts that the archive does not know for certain"),
+    ("problem", pa.string(), "reason why a side cannot be read; null if both can"),
+)
+
 _RECORD = pa.struct(
     [
         *POSITION,

@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 import click
 
 from controlplane.core.text.record_text import place
-from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.terminal.exit_codes import FOUND, REFUSED
 from controlplane.terminal.option_names import checked_moment, named_option
-from controlplane.terminal.output import print_json, say
+from controlplane.terminal.output import print_json
 from controlplane.terminal.tables import table
 from replay.cli.execution import engine_choice
 from replay.cli.execution.folded_differences import DiffAnswer, DiffTask, answer_of
 from replay.cli.execution.plan_output import explain, explain_option
+from replay.cli.execution.written_differences import say_differences, write_differences
 from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
     archive_argument,
     connectors_option,
     doubt_documents,
-    file_option,
+    folder_option,
     gaps_of,
     moment_option,
     print_plan_notices,
@@ -113,7 +113,7 @@ class _SideNames(NamedTuple):
 @connectors_option
 @engine_options
 @explain_option
-@file_option()
+@folder_option("New folder for the differences in Parquet, partitioned by cluster.")
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
 def command(  # noqa: PLR0913 - click passes every option by name
     archive: ArchiveInput,
@@ -129,6 +129,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     is_explained: bool,
     output: str,
     file: Path | None,
+    folder: str | None,
 ) -> None:
     """Compare the connectors in ARCHIVE between two moments. Secrets are hidden.
 
@@ -147,6 +148,9 @@ def command(  # noqa: PLR0913 - click passes every option by name
         MomentRelease(until, profiles[-1], to_cluster),
     )
     query = DifferenceQuery(before, after, connectors)
+    if folder is not None and not is_explained:
+        _end(archive, is_different=write_differences(archive, query, folder, engine))
+        return
     queries: list[list[StateQuery]] = []
     if is_explained or not engine.is_spark:
         queries = archive.answer_of_each(partial(query.queries, archive.source()))
@@ -165,7 +169,12 @@ def command(  # noqa: PLR0913 - click passes every option by name
         print_json([_document(answer) for answer in answers])
     else:
         _print(answers)
-    if any(answer.changes for answer in answers):
+    _end(archive, is_different=any(answer.changes for answer in answers))
+
+
+def _end(archive: ArchiveInput, *, is_different: bool) -> None:
+    """Raise `SystemExit` if there is a difference; an unreadable cluster decides the exit code."""
+    if is_different:
         raise SystemExit(REFUSED if archive.failed else FOUND)
 
 
@@ -209,9 +218,7 @@ def _print(answers: Sequence[DiffAnswer]) -> None:
     if rows:
         table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "CAUSE"), rows)
     for answer in answers:
-        number = len(answer.changes)
-        number_text = count(number, "difference") if number else "no differences"
-        say(f"{answer.after.cluster}: {number_text}")
+        say_differences(answer.after.cluster, len(answer.changes))
 
 
 def _row(answer: DiffAnswer, difference: Change) -> tuple[str, ...]:

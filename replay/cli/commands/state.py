@@ -64,7 +64,7 @@ UNREADABLE_SHOWN = 5
 )
 @explain_option
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
-@folder_option
+@folder_option("New folder for all tables in Parquet, partitioned by cluster and release.", "--to")
 def state(  # noqa: PLR0913 - click passes every option by name
     archive: ArchiveInput,
     moment: str | None,

@@ -281,21 +281,21 @@ def _file_option(former: tuple[str, ...]) -> Callable[[Any], Any]:
 to_option = file_option("--to")
 
 
-def folder_option(command: Decorated) -> Decorated:
+def folder_option(about: str, *former: str) -> Callable[[Decorated], Decorated]:
     """Add `--file` and `--folder`, one of which `-o parquet` requires; the command gets both."""
 
-    @functools.wraps(command)
-    def with_folder(*, output: str, file: Path | None, folder: str | None, **rest: Any) -> Any:
-        if folder is None:
-            _check_file(output, file)
-        elif output != "parquet" or file is not None:
-            raise click.UsageError("--folder FOLDER needs -o parquet, and no --file")
-        return command(output=output, file=file, folder=folder, **rest)
+    def with_options(command: Decorated) -> Decorated:
+        @functools.wraps(command)
+        def with_folder(*, output: str, file: Path | None, folder: str | None, **rest: Any) -> Any:
+            if folder is None:
+                _check_file(output, file)
+            elif output != "parquet" or file is not None:
+                raise click.UsageError("--folder FOLDER needs -o parquet, and no --file")
+            return command(output=output, file=file, folder=folder, **rest)
 
-    option = click.option(
-        "--folder",
-        metavar="FOLDER",
-        shell_complete=complete_files,
-        help="New folder for all tables in Parquet, partitioned by cluster and release.",
-    )
-    return cast("Decorated", option(_file_option(("--to",))(with_folder)))
+        option = click.option(
+            "--folder", metavar="FOLDER", shell_complete=complete_files, help=about
+        )
+        return cast("Decorated", option(_file_option(former)(with_folder)))
+
+    return with_options

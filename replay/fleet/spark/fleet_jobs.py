@@ -17,7 +17,15 @@ from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
 from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.state_digest import offsets_sum
+from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
+from replay.fleet.comparisons import DifferenceQuery
+from replay.fleet.difference_files import (
+    ComparedCluster,
+    ComparisonCut,
+    DifferencePlanTask,
+    DifferenceTask,
+)
 from replay.fleet.order_facts import MarksByRelease, facts_of_offsets
 from replay.fleet.spark.bucketed_states import (
     FoldedBucket,
@@ -99,6 +107,28 @@ class SparkFleet:
         facts = _facts_by_cluster(parts)
         without_offsets = msgspec.structs.replace(task, offsets=False, offset_facts=facts)
         yield from chain.from_iterable(self.executor.run(without_offsets, sound))
+
+    def differences(
+        self,
+        query: DifferenceQuery,
+        source: ArchiveSource,
+        clusters: Sequence[str],
+        folder: StateFolder,
+    ) -> Iterator[ComparedCluster]:
+        """Compare the sides of all clusters in tasks, which write the differences; yield counts.
+
+        A first job fixes the ends of the sides.
+
+        Raises:
+            NoSpark: Spark has failed.
+            NotWritable: no room, or no permission.
+        """
+        plan = DifferencePlanTask(query, source)
+        planned = list(chain.from_iterable(self.executor.run(plan, clusters)))
+        cuts = [each for each in planned if isinstance(each, ComparisonCut)]
+        yield from (each for each in planned if isinstance(each, ComparedCluster))
+        task = DifferenceTask(query, source, folder)
+        yield from chain.from_iterable(self.executor.run(task, cuts))
 
     def _of_buckets(
         self, large: Sequence[LargeCluster], folder: StateFolder | None

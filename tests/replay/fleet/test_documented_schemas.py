@@ -15,7 +15,7 @@ from replay.tables.schemas import (
     SUMMARIES,
     VERDICTS,
 )
-from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
+from replay.timeline.timeline_rows import CHANGES, COMPARISONS, EVENTS, INTERVALS
 from tests.tidy.source import ROOT
 
 PAGE = (ROOT / "docs" / "replay-tables.md").read_text("utf-8")
@@ -30,6 +30,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "timeline": INTERVALS,
     "history": EVENTS,
     "diff": CHANGES,
+    "comparisons": COMPARISONS,
     **FEED_SCHEMAS,
 }
 """Schemas by the name of their section."""

@@ -28,6 +28,7 @@ from tests.conftest import PROVE
 from tests.core.logs import config, connector, offsets
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import capture, log_of, served
+from tests.replay.cli.replay_calls import content
 from tests.replay.fleet.fleets import CLUSTERS, damage_files, fleet_in, rows_of
 from tests.replay.spark.test_two_folds import random_asks
 
@@ -193,6 +194,25 @@ def test_no_row_reaches_the_driver(
     summaries = spark_archive.write_state(str(tmp_path / "state")).to_pylist()
     assert len(summaries) == len(CLUSTERS)
     assert all(row["offsets"] for row in summaries)
+
+
+def test_differences_are_written_by_tasks(
+    spark_archive: OpenArchive[DataFrame],
+    local_archive: OpenArchive[pa.Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks write the files that this process writes; the driver sees no state and no row."""
+    expected = local_archive.write_diff(str(tmp_path / "here"), "config@3")
+    for place in (
+        "replay.tables.cells.batches",
+        "replay.fleet.comparisons.differences",
+        "replay.engine.local_engine.LocalEngine.states",
+        "replay.engine.local_engine.LocalEngine.plan",
+    ):
+        monkeypatch.setattr(place, refused)
+    assert spark_archive.write_diff(str(tmp_path / "tasks"), "config@3").equals(expected)
+    assert content(tmp_path / "tasks") == content(tmp_path / "here")
 
 
 def refused(*_: object, **__: object) -> None:

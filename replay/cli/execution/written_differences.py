@@ -1,0 +1,45 @@
+"""Differences written as a folder of Parquet files, by this process or by Spark's tasks."""
+
+from itertools import chain
+
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.output import say
+from replay.cli.options.archives import ArchiveInput, print_plan_notices
+from replay.cli.options.engines import EngineChoice
+from replay.cli.options.logs import check_connectors
+from replay.cli.output.progress_bar import bar
+from replay.engine.spark.location import anywhere
+from replay.fleet.comparisons import DifferenceQuery
+from replay.fleet.difference_files import COMPARISONS_TABLE, comparison_table
+from replay.fleet.state_files import new_folder
+
+
+def write_differences(
+    archive: ArchiveInput, query: DifferenceQuery, folder: str, engine: EngineChoice
+) -> bool:
+    """Write the differences of all clusters, and print their numbers; True if there are any.
+
+    Raises:
+        NotWritable: the folder has files, or cannot be written.
+        UnknownConnector: a selected connector does not occur.
+        UnreadableCluster: every cluster is unreadable. The message is the first problem.
+    """
+    clusters, source = archive.selected(), archive.source().anywhere
+    with bar() as progress, new_folder(anywhere(folder), source.settings) as place:
+        with engine.fleet(progress) as fleet:
+            compared = list(fleet.differences(query, source, clusters, place))
+        answers = archive.readable(each.problem or each for each in compared)
+        known_names = chain.from_iterable(answer.connectors for answer in answers)
+        check_connectors(query.connectors, frozenset(known_names))
+        place.complete(COMPARISONS_TABLE, comparison_table(compared, clusters))
+    print_plan_notices([plan for answer in answers for plan in answer.plans])
+    for answer in answers:
+        say_differences(answer.plans[-1].cluster, answer.differences)
+    total = sum(answer.differences for answer in answers)
+    say(f"{folder}: {count(total, 'difference')}")
+    return total > 0
+
+
+def say_differences(cluster: str, number: int) -> None:
+    """Print the number of differences of a cluster."""
+    say(f"{cluster}: {count(number, 'difference') if number else 'no differences'}")
