@@ -1,6 +1,6 @@
 """`replay diff`: differences between two moments, two releases, or two clusters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -37,6 +37,7 @@ from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import EVERY
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
+from replay.tables.cells import RowDocument
 from replay.timeline.difference_rows import change_document, change_rows
 from replay.timeline.timeline_rows import CHANGES, write
 
@@ -143,11 +144,8 @@ def command(  # noqa: PLR0913 - click passes every option by name
     named.check(archive)
     since, until = named.moments
     profiles = archive.profiles([release, to_release or release])
-    before, after = (
-        MomentRelease(since, profiles[0]),
-        MomentRelease(until, profiles[-1], to_cluster),
-    )
-    query = DifferenceQuery(before, after, connectors)
+    after = MomentRelease(until, profiles[-1], to_cluster)
+    query = DifferenceQuery(MomentRelease(since, profiles[0]), after, connectors)
     if folder is not None and not is_explained:
         _end(archive, is_different=write_differences(archive, query, folder, engine))
         return
@@ -159,13 +157,13 @@ def command(  # noqa: PLR0913 - click passes every option by name
             print_plan_notices([query.plan for query in every])
             explain(engine_choice.plans(engine, every), output)
             return
-    answers = _answers(archive, query, queries, engine)
-    print_plan_notices([plan for answer in answers for plan in answer.plans])
-    check_connectors(connectors, frozenset().union(*(answer.connectors for answer in answers)))
+    answers_to_come = _answers(archive, query, queries, engine)
     if file is not None:
-        rows = (change_rows(answer.before, answer.after, answer.changes) for answer in answers)
-        write(file, CHANGES, chain.from_iterable(rows))
-    elif output == "json":
+        _end(archive, is_different=_write(file, answers_to_come, connectors))
+        return
+    answers = list(answers_to_come)
+    _check(answers, connectors)
+    if output == "json":
         print_json([_document(answer) for answer in answers])
     else:
         _print(answers)
@@ -183,7 +181,7 @@ def _answers(
     query: DifferenceQuery,
     queries: Sequence[Sequence[StateQuery]],
     engine: EngineChoice,
-) -> list[DiffAnswer]:
+) -> Iterator[DiffAnswer]:
     """Compare the sides: in tasks of Spark, which plan them again, or in this process."""
     every = list(chain.from_iterable(queries))
     with bar() as progress:
@@ -193,10 +191,33 @@ def _answers(
             planned = [first.plan.cluster for first, _ in queries]
             with engine.in_spark(progress) as executor:
                 in_tasks = chain.from_iterable(executor.run(task, planned or archive.selected()))
-                return archive.readable(in_tasks)
+                yield from archive.each_readable(in_tasks)
+                return
         progress.begin("reading", sum(part.rows for query in every for part in query.plan.busy))
         comparisons = (query.compared(sides, progress.advance) for sides in queries)
-        return archive.readable(map(answer_of, comparisons))
+        yield from archive.each_readable(map(answer_of, comparisons))
+
+
+def _check(answers: Sequence[DiffAnswer], connectors: tuple[str, ...]) -> None:
+    """Print notices, gaps and doubts; raise `UnknownConnector` for a name that does not occur."""
+    print_plan_notices([plan for answer in answers for plan in answer.plans])
+    check_connectors(connectors, frozenset().union(*(answer.connectors for answer in answers)))
+
+
+def _write(file: Path, answers: Iterable[DiffAnswer], connectors: tuple[str, ...]) -> bool:
+    """Write the differences of one cluster after the other; True if there are any."""
+    written: list[DiffAnswer] = []
+
+    def rows() -> Iterator[RowDocument]:
+        for answer in answers:
+            yield from change_rows(answer.before, answer.after, answer.changes)
+            # The first difference decides the exit code; the others need no memory.
+            written.append(answer._replace(changes=answer.changes[:1]))
+            del answer
+        _check(written, connectors)
+
+    write(file, CHANGES, rows())
+    return any(answer.changes for answer in written)
 
 
 def _document(answer: DiffAnswer) -> dict[str, Any]:

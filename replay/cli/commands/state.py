@@ -1,7 +1,7 @@
 """`replay state`: states of workers of any release, at any moment of an archive."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,9 @@ from replay.cli.options.formats import output_option
 from replay.cli.options.logs import UnknownConnector
 from replay.cli.output.progress_bar import bar
 from replay.doubts import DoubtKind
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
-from replay.engine.states.state_rows import ConnectorRow, UnreadableCounts, table_of
+from replay.engine.states.state_rows import SCHEMA, ConnectorRow, UnreadableCounts, table_of
 from replay.fleet.cluster_summaries import FleetQuestion
 
 _ORDER = "depends on the order between partitions: {}"
@@ -99,15 +100,16 @@ def state(  # noqa: PLR0913 - click passes every option by name
             print_plan_notices([query.plan for query in queries])
             explain(engine_choice.plans(engine, queries), output)
             return
-    answers = _answers(archive, queries, StateAnswerTask(question, connectors), engine)
-    print_plan_notices([answer.plan for answer in answers])
-    connector_rows = [
-        row for answer in answers for printed in answer.states for row in printed.connectors
-    ]
-    _check_found(connectors, connector_rows)
+    answers_to_come = _answers(archive, queries, StateAnswerTask(question, connectors), engine)
     if file is not None:
-        _write(file, connector_rows)
-    elif output == "json":
+        _write(file, answers_to_come, connectors)
+        return
+    answers = list(answers_to_come)
+    connector_rows = [row for answer in answers for row in _rows(answer)]
+    _check(
+        [answer.plan for answer in answers], connectors, {row.connector for row in connector_rows}
+    )
+    if output == "json":
         print_json([_document(answer) for answer in answers])
     else:
         _print(answers, connector_rows)
@@ -118,7 +120,7 @@ def _answers(
     queries: Sequence[StateQuery],
     task: StateAnswerTask,
     engine: EngineChoice,
-) -> list[StateAnswer]:
+) -> Iterator[StateAnswer]:
     """Fold the clusters: in tasks of Spark, which plan them again, or in this process."""
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, queries):
@@ -126,14 +128,23 @@ def _answers(
             planned = [query.plan.cluster for query in queries]
             with engine.in_spark(progress) as executor:
                 in_tasks = chain.from_iterable(executor.run(task, planned or archive.selected()))
-                return archive.readable(in_tasks)
+                yield from archive.each_readable(in_tasks)
+                return
         rows = sum(part.rows for query in queries for part in query.plan.busy)
         progress.begin("reading", rows)
-        return archive.readable(answers_here(queries, task.connectors, progress.advance))
+        local_answers = answers_here(queries, task.connectors, progress.advance)
+        yield from archive.each_readable(local_answers)
 
 
-def _check_found(names: tuple[str, ...], connector_rows: Sequence[ConnectorRow]) -> None:
-    missing = [name for name in names if name not in {row.connector for row in connector_rows}]
+def _rows(answer: StateAnswer) -> list[ConnectorRow]:
+    """Rows of all releases."""
+    return [row for printed in answer.states for row in printed.connectors]
+
+
+def _check(plans: Sequence[ReadPlan], connectors: tuple[str, ...], shown: Container[str]) -> None:
+    """Print notices, gaps and doubts; raise `UnknownConnector` for a name that is not shown."""
+    print_plan_notices(plans)
+    missing = [name for name in connectors if name not in shown]
     if missing:
         raise UnknownConnector(
             f"no cluster had a connector {missing[0]!r} at that moment: check the name"
@@ -143,14 +154,23 @@ def _check_found(names: tuple[str, ...], connector_rows: Sequence[ConnectorRow])
 # --- printing -------------------------------------------------------------------------------
 
 
-def _write(file: Path, connector_rows: Sequence[ConnectorRow]) -> None:
-    rows = table_of(connector_rows)
+def _write(file: Path, answers: Iterable[StateAnswer], connectors: tuple[str, ...]) -> None:
+    """Write the rows of one cluster after the other."""
+    plans: list[ReadPlan] = []
+    shown: set[str] = set()
     # After an error, `pq.write_table` would remove the path, also of a device or a pipe.
     with (
         atomic_write(file) as draft,
-        pq.ParquetWriter(draft, rows.schema, compression="zstd") as writer,
+        pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer,
     ):
-        writer.write_table(rows)
+        for answer in answers:
+            plans.append(answer.plan.brief)
+            rows = _rows(answer)
+            shown.update(row.connector for row in rows)
+            if rows:  # readers warn of empty row groups
+                writer.write_table(table_of(rows))
+            del answer, rows  # they would stay in memory while the next cluster is folded
+        _check(plans, connectors, shown)
 
 
 def _document(answer: StateAnswer) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Arguments of commands on archives: clusters, moment and releases."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -120,18 +120,27 @@ class ArchiveInput(NamedTuple):
         Raises:
             UnreadableCluster: there is no answer. The message is the first problem.
         """
-        readable: list[T] = []
+        return list(self.each_readable(answers))
+
+    def each_readable(self, answers: Iterable[T | ClusterProblem]) -> Iterator[T]:
+        """Yield the answers as they come; then print the errors of the other clusters.
+
+        Raises:
+            UnreadableCluster: there is no answer. The message is the first problem.
+        """
+        is_answered = False
         problems: list[ClusterProblem] = []
         for answer in answers:
             if isinstance(answer, ClusterProblem):
                 problems.append(answer)
             else:
-                readable.append(answer)
-        if problems and not readable:
+                is_answered = True
+                yield answer
+                del answer  # it would stay in memory until the next one is made
+        if problems and not is_answered:
             raise UnreadableCluster(problems[0].sentence)
         for problem in problems:
             self.fail(problem)
-        return readable
 
 
 def print_plan_notices(plans: Sequence[ReadPlan]) -> None:
