@@ -16,6 +16,9 @@ from controlplane.rest.security.roles import Role
 
 SALT_BYTES, DIGEST_BYTES = 16, 32
 
+DIGEST_BYTES_LEAST = 16
+"""Least bytes of a digest. A hash that is cut off still fits its password, but also many others."""
+
 COST_LOG2, BLOCK, LANES = 14, 8, 1
 """scrypt's N (as a power of two), r and p: 16 MiB and some 50 ms of a core."""
 
@@ -177,7 +180,13 @@ def _scrypt(text: str) -> Scrypt:
         raise BadCredentialLine(
             f"scrypt has no hash with ln={cost_log2} and r={block}: use from r={least}"
         )
-    return Scrypt(cost_log2, block, lanes, _bytes(fields["salt"]), _bytes(fields["digest"]))
+    salt, digest = _bytes(fields["salt"]), _bytes(fields["digest"])
+    if len(digest) < DIGEST_BYTES_LEAST:
+        raise BadCredentialLine(
+            f"its hash is cut off after {len(digest)} bytes, so other passwords could fit: "
+            "restore the whole line"
+        )
+    return Scrypt(cost_log2, block, lanes, salt, digest)
 
 
 def _token(text: str) -> TokenHash:

@@ -80,7 +80,10 @@ def test_digests_are_compared_in_constant_time(
     assert [len(mine) for mine, _ in compared] == [len(kept.digest)] * 2
 
 
-GOOD = "$scrypt$ln=1,r=1,p=1$c2FsdA$AAAA"
+DIGEST = "A" * 22
+"""The shortest digest that is accepted: 16 bytes."""
+
+GOOD = f"$scrypt$ln=1,r=1,p=1$c2FsdA${DIGEST}"
 BAD_PASSWORDS = {
     "ann": "name:role:hash",
     "ann:view": "name:role:hash",
@@ -94,6 +97,7 @@ BAD_PASSWORDS = {
     "ann:view:$scrypt$ln=19,r=8,p=1$c2FsdA$AAAA": "out of range",
     "ann:view:$scrypt$ln=14,r=99,p=1$c2FsdA$AAAA": "out of range",
     "ann:view:$scrypt$ln=0,r=8,p=1$c2FsdA$AAAA": "out of range",
+    f"ann:view:{GOOD[:-2]}": "its hash is cut off after 15 bytes",
     "ann:view:$scrypt$ln=16,r=1,p=1$c2FsdA$AAAA": "no hash with ln=16 and r=1: use from r=2",
     "ann:view:$scrypt$ln=\u0661,r=8,p=1$c2FsdA$AAAA": "like $scrypt$",
 }
@@ -102,7 +106,7 @@ BAD_PASSWORDS = {
 @pytest.mark.parametrize(("ln", "r"), [(1, 1), (15, 1)])
 def test_the_least_blocks_of_a_cost_are_accepted(ln: int, r: int) -> None:
     """Scrypt computes the hash of each line that is accepted."""
-    assert not password_line(f"ann:view:$scrypt$ln={ln},r={r},p=1$c2FsdA$AAAA").hash.fits("x")
+    assert not password_line(f"ann:view:$scrypt$ln={ln},r={r},p=1$c2FsdA${DIGEST}").hash.fits("x")
 
 
 @pytest.mark.parametrize("line", BAD_PASSWORDS)
