@@ -6,6 +6,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -259,6 +260,15 @@ def test_a_missing_pem_file_is_named(tmp_path: Path, missing: str) -> None:
     """The error is about the file, not about its password."""
     with pytest.raises(SettingsError, match=re.escape(f"{tmp_path / missing} cannot be read")):
         tls_context(Tls(identity=tmp_path / missing))
+
+
+def test_a_missing_temporary_directory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is about the directory, not about the key or its password."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(SettingsError, match=r"No such file or directory.*: set TMPDIR"):
+        tls_context(Tls(identity=store(tmp_path, pkcs12_of(owner=ROOT))))
 
 
 @pytest.mark.parametrize("password", ["x" * 1_025, "\ud800"])

@@ -93,9 +93,19 @@ def _load(context: ssl.SSLContext, identity: Path | Secret, password: Secret | N
             file.flush()
             context.load_cert_chain(file.name, password=key_password)
     except (OSError, ValueError) as failure:  # ValueError: the password is too long
-        if isinstance(identity, Path) and not isinstance(failure, ssl.SSLError | ValueError):
-            raise SettingsError(f"ssl.keystore.location: {unreadable(identity, failure)}") from None
+        if isinstance(failure, OSError) and not isinstance(failure, ssl.SSLError):
+            raise SettingsError(_inaccessible(identity, failure)) from None
         raise SettingsError(
             "the key store holds no private key with its certificates in PEM, or "
             "ssl.key.password is wrong"
         ) from None
+
+
+def _inaccessible(identity: Path | Secret, failure: OSError) -> str:
+    """Return the error for a key file that cannot be read, or a temporary file for a key."""
+    if isinstance(identity, Path):
+        return f"ssl.keystore.location: {unreadable(identity, failure)}"
+    return (
+        f"no temporary file can be written for the private key ({failure.strerror}): "
+        "set TMPDIR to a directory that can be written"
+    )
