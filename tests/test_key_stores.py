@@ -257,9 +257,10 @@ def test_missing_files_are_refused(tmp_path: Path, missing: str) -> None:
 
 @pytest.mark.parametrize("missing", ["nowhere.pem", "."])
 def test_a_missing_pem_file_is_named(tmp_path: Path, missing: str) -> None:
-    """The error is about the file, not about its password."""
-    with pytest.raises(SettingsError, match=re.escape(f"{tmp_path / missing} cannot be read")):
-        tls_context(Tls(identity=tmp_path / missing))
+    """The error is about the file, not about its content or its password."""
+    for tls in Tls(trusted=tmp_path / missing), Tls(identity=tmp_path / missing):
+        with pytest.raises(SettingsError, match=re.escape(f"{tmp_path / missing} cannot be read")):
+            tls_context(tls)
 
 
 def test_a_missing_temporary_directory_is_named(

@@ -57,7 +57,10 @@ def _context_with_trust(
             context = ssl.create_default_context(purpose, cafile=authorities)
         else:
             context = ssl.create_default_context(purpose, cadata=authorities)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as failure:
+        if isinstance(trusted, Path) and not isinstance(failure, ssl.SSLError | ValueError):
+            problem = unreadable(trusted, failure)
+            raise SettingsError(f"ssl.truststore.location: {problem}") from None
         source, form = "ssl.truststore.certificates", " in PEM"
         if isinstance(trusted, JavaStore):
             source, form = str(trusted.path), ""
