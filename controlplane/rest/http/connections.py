@@ -179,6 +179,13 @@ class _Connection(H11Protocol):
         self._stop("answer")
         super().connection_lost(exc)
 
+    def _should_upgrade(self) -> bool:
+        """Return False: no other protocol is served. Java's client offers HTTP/2 in this way.
+
+        Uvicorn's method would log two warnings for each such request.
+        """
+        return False
+
     def _start(self, timer: str, patience_ms: int) -> None:
         """Close the connection after this time, unless the timer is stopped or runs already."""
         if timer not in self._timers:

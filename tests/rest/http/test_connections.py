@@ -1,6 +1,7 @@
 """Responses on a connection: those of h11, in one write if their length is known."""
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from unittest.mock import create_autospec
@@ -161,3 +162,21 @@ async def test_the_refusal_after_a_response_is_the_same(
         b"connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         b"1e\r\nInvalid HTTP request received.\r\n0\r\n\r\n"
     )
+
+
+async def test_an_offer_of_another_protocol_is_not_logged(
+    connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Java's HTTP client offers HTTP/2; the answer is that of HTTP/1.1."""
+    server_log = logging.getLogger("uvicorn.error")
+    for name, usual in (("filters", []), ("disabled", False), ("propagate", True)):
+        monkeypatch.setattr(server_log, name, usual)
+    caplog.set_level(logging.WARNING, server_log.name)
+    reader, writer = connection
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"
+    writer.write((REQUEST % 0).removesuffix(b"\r\n") + offer)
+    received = await reader.readexactly(len(expected(0)) + len("Mon, 30 Nov 2026 10:22:09 GMT"))
+    assert dateless(received) == expected(0)
+    assert not caplog.records
