@@ -60,9 +60,10 @@ def extra_headers(rules: str | None) -> Sequence[ExtraHeader]:
     """Parse a list of `action name: value`, separated by commas; a rule with commas is quoted.
 
     Raises:
-        BadValue: a rule is malformed.
+        BadValue: a rule is malformed. The message has its number, because a config provider may
+            have given the text.
     """
-    return [_extra(part) for part in _split(rules or "")]
+    return [_extra(number, part) for number, part in enumerate(_split(rules or ""), 1)]
 
 
 def _split(rules: str) -> Iterator[str]:
@@ -70,28 +71,31 @@ def _split(rules: str) -> Iterator[str]:
     while begin < len(rules):
         item = _LIST_ITEM.match(rules, begin)
         if item is None:
-            raise BadValue(KEY, f"has an unbalanced quotation mark: {rules[begin:]!r}")
+            raise BadValue(KEY, f"has an unbalanced quotation mark after character {begin}")
         yield (item["quoted"] or item["plain"] or "").strip()
         begin = item.end()
 
 
-def _extra(part: str) -> ExtraHeader:
+def _extra(number: int, part: str) -> ExtraHeader:
     rule = _RULE.fullmatch(part)
     if rule is None or not rule["value"].isprintable():
-        raise BadValue(KEY, f"has {part!r}: use `set NAME: VALUE`, add, setDate or addDate")
+        use = "use `set NAME: VALUE`, add, setDate or addDate"
+        raise BadValue(KEY, f"has a malformed rule, number {number}: {use}")
     value = rule["value"].strip()
     if rule["action"].endswith("Date"):
-        value = _date(value)
+        value = _date(number, value)
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:
-        raise BadValue(KEY, f"has {part!r}: use Latin-1 characters only") from None
+        only = "use Latin-1 characters only"
+        raise BadValue(KEY, f"has a malformed rule, number {number}: {only}") from None
     return ExtraHeader(rule["name"].lower(), value, adds=rule["action"].startswith("add"))
 
 
-def _date(value: str) -> str:
-    """Convert milliseconds since 1970 to an HTTP date."""
+def _date(number: int, value: str) -> str:
+    """Convert milliseconds since 1970 to an HTTP date; `number` is that of the rule."""
     try:
         return formatdate(int(value) / 1_000, usegmt=True)
     except (ValueError, OverflowError, OSError):
-        raise BadValue(KEY, f"has the date {value!r}: use milliseconds since 1970") from None
+        use = "use milliseconds since 1970"
+        raise BadValue(KEY, f"has a wrong date in rule number {number}: {use}") from None
