@@ -202,8 +202,13 @@ async def _run_or_plan(call: Call, command: AnyCommand) -> Answer:
 
 
 async def _signature(call: Call) -> Signature | None:
-    """Return the signature of a worker's request, with the newest session key."""
-    state = await call.service.follower.state(call.profile)
+    """Return the signature of a worker's request, with the newest session key.
+
+    The caller has not logged in, so the request must not make the service fold another release.
+    """
+    dialect = call.service.dialect
+    profile = dialect if dialect.session_keys else call.profile
+    state = await call.service.follower.state(profile)
     return signatures.signature(call.request.headers, state.config.session_key)
 
 

@@ -5,13 +5,18 @@ The probe's world `9 internal` has most of the answers of a real worker.
 
 import hmac
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 
+from controlplane.core.entry import Batch
 from controlplane.core.records import SessionKey
+from controlplane.logs.memory import MemoryLog
 from controlplane.rest.errors import BadRequest, Forbidden, NotReady, RestError
 from controlplane.rest.signatures import signature
+from tests.controller.scene import plane_on
+from tests.rest.served_history import client_of
 
 KEY = SessionKey(b"a key of the cluster", "HmacSHA256", 0)
 BODY = b'[{"a":"b"}]'
@@ -87,3 +92,28 @@ def test_unreadable_signatures_are_client_errors(
 def test_a_worker_without_the_key_is_not_ready() -> None:
     """A worker that has not read the key yet is not ready."""
     assert isinstance(refusal(headers(), key=None), NotReady)
+
+
+class LogWithReadCount(MemoryLog):
+    """A log that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, *where: Any, **more: Any) -> AsyncIterator[Batch]:
+        """Read as usual."""
+        self.reads += 1
+        return super().read(*where, **more)
+
+
+async def test_an_unsigned_request_folds_no_other_release() -> None:
+    """A caller without a login cannot make the service read its log for each release."""
+    log = LogWithReadCount()
+    async with plane_on(log) as plane, client_of(plane.app) as client:
+        await client.get("/connectors")
+        reads = log.reads
+        for release in ("2.4.0", "3.0.0", "3.9.1"):
+            answer = await client.post(f"/compat/{release}/connectors/x/tasks", content=b"[]")
+            assert answer.json()["message"] == "Internal request missing required signature"
+        assert log.reads == reads
+        await client.get("/compat/3.0.0/connectors")
+        assert log.reads > reads
