@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from replay.archive.archived_cluster import open_cluster
@@ -50,6 +51,16 @@ def counts(files: list[str]) -> dict[str, int]:
     """Numbers of records that DuckDB finds, by cluster."""
     query = "select cluster, count(*) from read_parquet(?, hive_partitioning = true) group by all"
     return dict(duckdb.execute(query, [files]).fetchall())
+
+
+def test_polars_reads_the_files_of_the_manifests(
+    archive: Path, segments: Callable[[Path], list[str]]
+) -> None:
+    """Polars finds each record of the manifests once, before and after a merge."""
+    for _ in range(2):
+        rows = pl.read_parquet(segments(archive), hive_partitioning=True)
+        assert dict(rows.group_by("cluster").len().iter_rows()) == RECORDS
+        Merger(FolderStore(str(archive)), "life").run()
 
 
 def test_manifests_name_each_record_once(

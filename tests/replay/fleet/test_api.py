@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -426,23 +427,55 @@ def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
     assert {*table.column_names} == {*STATE_SCHEMAS["topics"].names}
 
 
-def test_one_call_registers_views_in_duckdb(archive: OpenArchive[pa.Table]) -> None:
-    """One call registers all tables; SQL joins them."""
+Sql = Callable[[str], list[tuple[Any, ...]]]
+
+
+def in_duckdb() -> tuple[Callable[[str, Any], Any], Sql]:
+    """Return the registration of a table in DuckDB, and a query."""
     connection = duckdb.connect()
-    names = archive.register_views(connection.register, release="3.9", prefix="now_")
+    return connection.register, lambda query: connection.sql(query).fetchall()
+
+
+def in_polars() -> tuple[Callable[[str, Any], Any], Sql]:
+    """Return the registration of a table in Polars, and a query."""
+    context = pl.SQLContext()
+    return context.register, lambda query: context.execute(query, eager=True).rows()
+
+
+@pytest.mark.parametrize("library", [in_duckdb, in_polars])
+def test_one_call_registers_views(
+    library: Callable[[], tuple[Callable[[str, Any], Any], Sql]], archive: OpenArchive[pa.Table]
+) -> None:
+    """One call registers all tables; SQL joins them."""
+    register, sql = library()
+    names = archive.register_views(register, release="3.9", prefix="now_")
     assert names == [f"now_{name}" for name in STATE_SCHEMAS]
-    failed = connection.sql(
+    joined = sql(
         "select cluster, connector, s.task from now_connectors join now_statuses s"
-        " using (cluster, connector) where s.state = 'FAILED' and s.task is not null"
-    ).fetchall()
+        " using (cluster, connector) where s.state = 'RUNNING' and s.task is not null"
+    )
     statuses = archive.state("statuses", release="3.9").to_pylist()
     configured = {
         (row["cluster"], row["connector"]) for row in archive.state(release="3.9").to_pylist()
     }
-    assert {*failed} == {
+    running = {
         (row["cluster"], row["connector"], row["task"])
         for row in statuses
-        if row["state"] == "FAILED"
+        if row["state"] == "RUNNING"
         and row["task"] is not None
         and (row["cluster"], row["connector"]) in configured
     }
+    assert {*joined} == running
+    assert len(joined) == len(running) > 10
+    for name, table in zip(names, STATE_SCHEMAS, strict=True):
+        rows = archive.state(table, release="3.9").num_rows
+        assert sql(f"select count(*) from {name}") == [(rows,)]
+
+
+def test_polars_reads_written_files(archive: OpenArchive[pa.Table], tmp_path: Path) -> None:
+    """Polars reads the rows of partitioned files, with the option that the page names."""
+    archive.write_state(str(tmp_path / "state"), release=["3.4", "3.9"])
+    for name, schema in STATE_SCHEMAS.items():
+        read = pl.scan_parquet(tmp_path / "state" / name, try_parse_hive_dates=False).collect()
+        expected = archive.state(name, release=["3.4", "3.9"])
+        assert rows_of(read.to_arrow().select(schema.names)) == rows_of(expected)
