@@ -1,6 +1,6 @@
 """Fleets in Spark: tasks give the tables, digests and files of this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 import replay
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import PROFILES, Profile
+from replay.archive.merges.merge import Merger
+from replay.archive.merges.unnamed_files import remove_replaced
 from replay.archive.stores.hadoop_settings import NONE
+from replay.archive.stores.store import FolderStore
 from replay.engine.slices import LIMITS
 from replay.engine.states.state_digest import digest
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
@@ -28,14 +31,13 @@ from tests.conftest import PROVE
 from tests.core.logs import config, connector, offsets
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import capture, log_of, served
+from tests.replay.archive.merges import LARGER
 from tests.replay.cli.replay_calls import content
 from tests.replay.fleet.fleets import CLUSTERS, damage_files, fleet_in, rows_of
+from tests.replay.spark.bucketed_replay import BUCKETS
 from tests.replay.spark.test_two_folds import random_asks
 
 pytestmark = pytest.mark.java
-
-BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
-"""Limits by which every cluster counts as very large: offsets are folded in buckets of keys."""
 
 RELEASES = ("2.3", "3.4", "3.9")
 
@@ -114,27 +116,54 @@ def test_a_task_names_a_damaged_very_large_cluster() -> None:
 
 
 def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -> None:
-    """Tasks fold the service's states of histories and random logs, for every release."""
+    """Tasks fold the service's states of histories and random logs, before and after merges."""
     logs = [
         recorded_entries(path.name.removesuffix(".log.jsonl"))
         for path in sorted(HISTORIES.glob("*.log.jsonl"))[:: 1 if PROVE else 4]
     ]
     logs += [list(ask.entries) for ask in random_asks(LOGS)] + [split_spellings()]
-    for number, log in enumerate(logs):
-        capture(tmp_path, log_of(log), name=str(number))
     names = [str(number) for number in range(len(logs))]
-    rounds = [(False, LIMITS), (True, BUCKETS)] + PROVE * [(False, BUCKETS)]
-    for exactly_once, limits in rounds:
-        profiles = [each for each in PROFILES if each.exactly_once_support or not exactly_once]
-        expected = [
-            digest(state)
-            for log in logs
-            for state in served(log_of(log), None, profiles, exactly_once=exactly_once)
-        ]
+    for name, log in zip(names, logs, strict=True):
+        for look in (log[: len(log) // 2], log):
+            capture(tmp_path, log_of(look), name=name)
+    store = FolderStore(str(tmp_path))
+    expected = {each: served_digests(logs, exactly_once=each) for each in (False, True)}
+    rounds = [(False, LIMITS), (True, BUCKETS), (False, BUCKETS)]
+    # In `make test`, one round reads the small looks, and one the merged archives.
+    before, after = (rounds, rounds) if PROVE else (rounds[:1], rounds[1:2])
+    for exactly_once, limits in before:
         source = ArchiveSource(str(tmp_path), exactly_once=exactly_once)
-        question = FleetQuestion(source, None, tuple(profiles))
-        summaries = joined(SparkFleet(spark, limits).summaries(question, names))
-        assert summary_table(summaries, names).column("digest").to_pylist() == expected
+        assert digests_in_tasks(SparkFleet(spark, limits), source, names) == expected[exactly_once]
+    merged = [Merger(store, name, LARGER).run().merged for name in names]
+    assert sum(merged) > len(logs) // 2, "only logs without usable records have nothing to merge"
+    for name in names:
+        remove_replaced(store, name, 0)
+    for exactly_once, limits in after:
+        source = ArchiveSource(str(tmp_path), exactly_once=exactly_once)
+        assert digests_in_tasks(SparkFleet(spark, limits), source, names) == expected[exactly_once]
+
+
+def readers(*, exactly_once: bool) -> tuple[Profile, ...]:
+    """All releases, or those with exactly-once support."""
+    return tuple(each for each in PROFILES if each.exactly_once_support or not exactly_once)
+
+
+def served_digests(logs: Sequence[Sequence[Entry]], *, exactly_once: bool) -> list[str]:
+    """Digest of the service's state of each log, for each release."""
+    profiles = readers(exactly_once=exactly_once)
+    return [
+        digest(state)
+        for log in logs
+        for state in served(log_of(log), None, profiles, exactly_once=exactly_once)
+    ]
+
+
+def digests_in_tasks(fleet: SparkFleet, source: ArchiveSource, names: list[str]) -> list[str]:
+    """Digest of each cluster's state that tasks fold, for each release."""
+    question = FleetQuestion(source, None, readers(exactly_once=source.exactly_once))
+    summaries = joined(fleet.summaries(question, names))
+    digests: list[str] = summary_table(summaries, names).column("digest").to_pylist()
+    return digests
 
 
 def test_rows_of_buckets_end_at_the_moment(spark: SparkSession, folder: Path) -> None:

@@ -10,14 +10,16 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
 from replay.engine.slices import TaskLimits
 from replay.engine.spark.engine import SparkEngine
-from tests.recorded_requests import recorded_entries
+from tests.conftest import PROVE
+from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import cluster_in, log_of, served
 from tests.replay.archive.merges import LARGER, looks, merged
 from tests.replay.retention.retention_archives import READERS, retained, state_contents
 
 pytestmark = pytest.mark.java
 
-HISTORIES = ("life-3.9", "aborted-3.9", "mirror-3.9")
+USUAL = ("life-3.9", "aborted-3.9", "mirror-3.9")
+ALL = [path.name.removesuffix(".log.jsonl") for path in sorted(HISTORIES.glob("*.log.jsonl"))]
 
 
 def test_merged_archives_have_the_states_of_the_service(
@@ -28,7 +30,7 @@ def test_merged_archives_have_the_states_of_the_service(
     Each archive is read twice: from segments only, and with winners (rows that may still count).
     """
     queries, expected = [], []
-    for name in HISTORIES:
+    for name in ALL if PROVE else USUAL:
         entries = recorded_entries(name)
         folder = tmp_path / name
         looks(folder, entries, 6)
@@ -45,7 +47,7 @@ def test_thinned_archives_have_the_states_of_the_service(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Spark gives the service's states, in slices, after retention removed expired records."""
-    entries = recorded_entries(HISTORIES[0])
+    entries = recorded_entries(USUAL[0])
     looks(tmp_path, entries, 2)
     assert retained(tmp_path, entries[-1].timestamp).expired
     local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=False))
