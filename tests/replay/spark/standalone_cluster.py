@@ -126,9 +126,9 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
             cluster.stop()
 
 
-def driver(*words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
-    """Start `replay` with these arguments; kill it and its JVM afterwards."""
-    return started_group("replay", *words, stdout=subprocess.PIPE)
+def driver(*words: str, module: str = "replay") -> AbstractContextManager["subprocess.Popen[str]"]:
+    """Start `replay`, or a module that runs it, with these arguments; kill it and its JVM later."""
+    return started_group(module, *words, stdout=subprocess.PIPE)
 
 
 def result_of(process: "subprocess.Popen[str]") -> CommandResult:
@@ -137,7 +137,7 @@ def result_of(process: "subprocess.Popen[str]") -> CommandResult:
     return CommandResult(process.returncode, out, err)
 
 
-def run_driver(*words: str) -> CommandResult:
-    """Run `replay` in a process of its own."""
-    with driver(*words) as process:
+def run_driver(*words: str, module: str = "replay") -> CommandResult:
+    """Run `replay`, or a module that runs it, in a process of its own."""
+    with driver(*words, module=module) as process:
         return result_of(process)

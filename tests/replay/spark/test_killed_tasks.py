@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.dataset as ds
 import pytest
 from msgspec.structs import replace
 
 from replay.archive.stores.hadoop_settings import NONE
 from replay.fleet.feed.feed_tables import FeedTables
-from replay.tables.schemas import FEED_SCHEMAS
+from replay.tables.schemas import FEED_SCHEMAS, STATE_SCHEMAS
 from tests.recorded_requests import recorded_entries
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, sorted_rows
-from tests.replay.fleet.fleets import CLUSTERS, fleet_in
+from tests.replay.fleet.fleets import CLUSTERS, fleet_in, rows_of
 from tests.replay.process_groups import kill_group
+from tests.replay.spark import bucketed_replay
 from tests.replay.spark.paused_tasks import PausePoint, TaskProcesses, killed, wait_for_end
 from tests.replay.spark.standalone_cluster import (
     StandaloneCluster,
@@ -47,6 +49,7 @@ class PausedCommand(NamedTuple):
     """Answer of a run that was killed."""
     event: str
     within: str
+    module: str = "replay"
 
     def point(self, folder: Path) -> PausePoint:
         """Point with its files in a new folder."""
@@ -59,6 +62,15 @@ def tables_in(folder: Path) -> FeedTables:
     return FeedTables(str(folder / "tables"), NONE)
 
 
+def rows_in(folder: Path) -> dict[str, list[str]]:
+    """Return the rows of the tables of a written state; their files depend on the buckets."""
+    assert (folder / "_SUCCESS").exists()
+    return {
+        name: rows_of(ds.dataset(folder / name, partitioning="hive").to_table())
+        for name in (*STATE_SCHEMAS, "summaries")
+    }
+
+
 COMMANDS = {
     # Some tables of the cluster are written, and the others are not.
     "state": PausedCommand(
@@ -67,6 +79,15 @@ COMMANDS = {
         None,
         "os.rename",
         f"/offsets/cluster={MIDDLE}/",
+    ),
+    # All rows are shuffled to their buckets, and some of the buckets are folded and written.
+    "state in buckets": PausedCommand(
+        lambda out: ["state", "--release", "3.4", "--release", "3.9", *_parquet(out)],
+        lambda out, _: rows_in(out) if out.exists() else None,
+        None,
+        "os.rename",
+        f"/offsets/cluster={MIDDLE}/",
+        bucketed_replay.__name__,
     ),
     "audit": PausedCommand(
         lambda _: ["audit", "-o", "json"],
@@ -150,7 +171,7 @@ def test_results_are_whole(
     """The task is repeated by another executor, and the answer is that of this process."""
     point, out = command.point(tmp_path / "pause"), tmp_path / "there"
     words = arguments_of(command, fleet.archive, out)
-    with driver(*words, *fleet.spark.options(point.conf)) as process:
+    with driver(*words, *fleet.spark.options(point.conf), module=command.module) as process:
         processes = point.reached(process)
         kill(fleet.spark, processes)
         for each in processes:
@@ -167,14 +188,14 @@ def test_a_killed_driver_leaves_nothing(
     """The executors end with the driver; a second run has the whole answer."""
     point, out = command.point(tmp_path / "pause"), tmp_path / "there"
     words = arguments_of(command, fleet.archive, out)
-    with driver(*words, *fleet.spark.options(point.conf)) as process:
+    with driver(*words, *fleet.spark.options(point.conf), module=command.module) as process:
         processes = point.reached(process)
         kill_group(process)
         printed, _ = process.communicate()
     for each in processes:
         wait_for_end(each)
     assert command.answer(out, printed) == command.nothing
-    result = run_driver(*words, *fleet.spark.options())
+    result = run_driver(*words, *fleet.spark.options(), module=command.module)
     outcome = result.code, command.answer(out, result.out)
     assert outcome == expected(command, fleet.archive, tmp_path / "here"), result.err
 
