@@ -19,6 +19,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.cli.replay_calls import call
 from tests.replay.crash_points import CrashPoint, killed_at
 from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, rows_of
+from tests.replay.feed.served_digests import last_digests, served_digests
 from tests.replay.fleet.fleets import damage_files
 from tests.replay.spark.class_archive import quick_settings
 
@@ -30,18 +31,18 @@ TRIES = 5
 ENTRIES = {name: recorded_entries(name) for name in ("roll-3.4-3.9-3.4", "aborted-3.9")}
 
 
-def streamed(spark: SparkSession, folder: Path) -> ArchiveFeed:
+def streamed(spark: SparkSession, folder: Path, **options: Any) -> ArchiveFeed:
     """Feed whose batches a query of Structured Streaming writes."""
-    archive = replay.open(str(folder / "archive"), spark=spark)
+    archive = replay.open(str(folder / "archive"), spark=spark, **options)
     return archive.follow(str(folder / "stream-tables"), str(folder / "stream-checkpoint"))
 
 
-def ran(spark: SparkSession, folder: Path) -> ArchiveFeed:
+def ran(spark: SparkSession, folder: Path, **options: Any) -> ArchiveFeed:
     """Run a stream up to the present end of the archive.
 
     Spark gives a Python process ten seconds to start, which a busy machine may exceed.
     """
-    feed = streamed(spark, folder)
+    feed = streamed(spark, folder, **options)
     for _ in range(TRIES):
         try:
             assert feed.start(every_s=None).awaitTermination(PATIENCE_S)
@@ -77,7 +78,9 @@ def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) 
     look(folder, None)
     feed_in(folder).advance()
     expected = rows_in(feed_in(folder))
-    assert rows_in(ran(spark, folder)) == expected
+    feed = ran(spark, folder)
+    assert rows_in(feed) == expected
+    assert last_digests(feed) == served_digests(ENTRIES)
     # Spark died after the batch was written, and before the checkpoint had its commit.
     for path in _stream(folder).glob("commits/*1*"):
         path.unlink()
