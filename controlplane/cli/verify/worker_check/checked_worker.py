@@ -205,7 +205,7 @@ def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | 
     """Raise `Declined` if a worker reports another cluster id than the log has.
 
     An embedded log has an id of its own, which only our service reports. The id from a Kafka
-    worker is not compared with it: the log may be an import of that worker's topics. A dump has no
+    worker is not compared with it. The log may be an import of that worker's topics. A dump has no
     id.
     """
     for worker in workers:
