@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
-from replay.doubts import Doubt, MayBeOlder, never_older
+from replay.doubts import AnswerDoubts, MayBeOlder, never_older
 from replay.gaps import OffsetGap
 
 
@@ -21,8 +21,8 @@ class ClusterRecords(NamedTuple):
     """Hash of the archive's last manifest; None for a log, which may grow."""
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps of an archive that may affect the entries."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: AnswerDoubts = AnswerDoubts()
     """Doubts about the state at the chosen moment."""
-    past_doubts: tuple[Doubt, ...] = ()
+    past_doubts: AnswerDoubts = AnswerDoubts()
     """Doubts about the records before that moment."""
     may_be_older: MayBeOlder = never_older

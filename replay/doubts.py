@@ -1,11 +1,14 @@
 """Doubts: what an archive does not know, because offsets are missing in it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
+import msgspec
+
 from controlplane.core.entry import Position
 from controlplane.core.moments import time_text
+from controlplane.core.order import Ends
 from controlplane.core.text.safe_text import count
 
 MayBeOlder = Callable[[Position], bool]
@@ -83,6 +86,69 @@ class Doubt(NamedTuple):
         document = self._asdict() | {"kind": self.kind.value, "sentence": self.sentence}
         del document["retention"]
         return document | (self.retention._asdict() if self.retention else {})
+
+
+EndVector = dict[str, list[int]]
+"""End offsets by topic and partition."""
+
+
+class AnswerDoubts(NamedTuple):
+    """Doubts about an answer, and the earliest moment without them."""
+
+    doubts: tuple[Doubt, ...] = ()
+    certain_from: EndVector | None = None
+    """See `certain_from`; None if no moment is certain."""
+
+    @property
+    def documents(self) -> dict[str, Any]:
+        """The doubts and the moment as members of a JSON document."""
+        documents = [doubt.document for doubt in self.doubts]
+        return {"doubts": documents, "certain_from": self.certain_from}
+
+    @property
+    def certain_sentence(self) -> str:
+        """Earliest certain moment, for people; empty if no record of a key's state may be missing.
+
+        A doubt of kind `RETENTION` names a moment in its own sentence.
+        """
+        unknown = {DoubtKind.STATE, DoubtKind.DELETIONS}
+        is_unknown = any(doubt.kind in unknown for doubt in self.doubts)
+        return certain_sentence(self.certain_from) if is_unknown else ""
+
+
+def beginning(ends: Ends) -> EndVector:
+    """End offsets before the first record of each partition."""
+    return {topic: [0] * len(topic_ends) for topic, topic_ends in ends.items()}
+
+
+def certain_from(begin: Ends, doubts: Iterable[Doubt], *, has_gaps: bool) -> EndVector | None:
+    """Earliest certain moment: there, and not before, no doubt about a key's last record is left.
+
+    Return the end offsets, from `begin` on; None if no later moment is certain. After a gap there
+    is none, because a key without a later record stays in doubt. Doubts of kind `DERIVED` are
+    ignored: they concern only facts that need earlier records.
+    """
+    if has_gaps:
+        return None
+    ends = {topic: [*topic_ends] for topic, topic_ends in begin.items()}
+    for doubt in doubts:
+        if doubt.kind is DoubtKind.DERIVED:
+            continue
+        if doubt.until is None:
+            return None
+        end = ends[doubt.topic][doubt.partition]
+        ends[doubt.topic][doubt.partition] = max(end, doubt.until)
+    return ends
+
+
+def certain_sentence(ends: EndVector | None) -> str:
+    """Earliest certain moment as a sentence for people, with a vector for `--as-of`."""
+    if ends is None:
+        return (
+            "certain from no moment on: offsets were removed between two captures, or the last "
+            "capture did not reach the end"
+        )
+    return f"certain from {msgspec.json.encode(ends).decode()}"
 
 
 def _removed(doubt: Doubt) -> str:

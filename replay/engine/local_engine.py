@@ -20,6 +20,7 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
 from replay.archive.segments.winners import reducible
 from replay.archive.stores.concurrent_requests import concurrently
+from replay.doubts import beginning, certain_from
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.coverage.lost_offsets import gaps_before
 from replay.engine.partition_reader import PartitionReader
@@ -71,9 +72,9 @@ class LocalEngine:
     ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
 
-        With `past`, the plan also has the doubts about the time before the moment. `ends` are the
-        end offsets that an earlier plan has found for the moment, because the archive may have
-        grown.
+        With `past`, the plan also has the doubts about the time before the moment. Its earliest
+        certain moment may then lie before the moment, and otherwise not. `ends` are the end offsets
+        that an earlier plan has found for the moment, because the archive may have grown.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.
@@ -88,7 +89,10 @@ class LocalEngine:
         gaps = gaps_before(self.cluster, cut, moment)
         certainty = ArchiveCertainty(self.cluster)
         doubts = (certainty.past if past else certainty.doubts)(cut.ends, moment)
-        return replace(self.plan_at(cut, profiles), gaps=gaps, doubts=doubts)
+        begin = beginning(cut.ends) if past else cut.ends
+        certain = certain_from(begin, doubts, has_gaps=bool(gaps))
+        plan = self.plan_at(cut, profiles)
+        return replace(plan, gaps=gaps, doubts=doubts, certain_from=certain)
 
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
         """Plan the states at a cut."""

@@ -14,7 +14,7 @@ from controlplane.core.order import RankedEntry
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.cluster_problem import errors_of
-from replay.doubts import Doubt
+from replay.doubts import AnswerDoubts, beginning, certain_from
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.coverage.lost_offsets import gaps_before
 from replay.engine.local_engine import LocalEngine, LocalOptions
@@ -63,9 +63,9 @@ def missing(
 class MomentDoubts(NamedTuple):
     """Doubts about a moment, and about the time before it."""
 
-    present: tuple[Doubt, ...] = ()
+    present: AnswerDoubts = AnswerDoubts()
     """Doubts about the state at the moment."""
-    past: tuple[Doubt, ...] = ()
+    past: AnswerDoubts = AnswerDoubts()
     """Doubts about anything before it."""
 
 
@@ -80,8 +80,13 @@ def doubts_at(
     """
     if certainty.is_complete:  # the usual case
         return MomentDoubts()
-    ends = _cut(certainty.cluster, moment, exactly_once=exactly_once).ends
-    return MomentDoubts(certainty.doubts(ends, moment), certainty.past(ends, moment))
+    cut = _cut(certainty.cluster, moment, exactly_once=exactly_once)
+    ends, has_gaps = cut.ends, bool(gaps_before(certainty.cluster, cut, moment))
+    present, past = certainty.doubts(ends, moment), certainty.past(ends, moment)
+    return MomentDoubts(
+        AnswerDoubts(present, certain_from(ends, present, has_gaps=has_gaps)),
+        AnswerDoubts(past, certain_from(beginning(ends), past, has_gaps=has_gaps)),
+    )
 
 
 def ordered(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from replay.doubts import Doubt
+from replay.doubts import AnswerDoubts, Doubt, EndVector
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.engine.states.order_marks import OffsetMark, OrderMarks
@@ -39,6 +39,13 @@ class StateSummary(msgspec.Struct, frozen=True):
 
     In names of connectors, half surrogate pairs are written as escapes (`utf8_text`).
     """
+    certain_from: EndVector | None = None
+    """Earliest moment without the doubts; None if there is none."""
+
+    @property
+    def answer_doubts(self) -> AnswerDoubts:
+        """The doubts, with the earliest moment without them."""
+        return AnswerDoubts(self.doubts, self.certain_from)
 
     @property
     def row(self) -> RowDocument:
@@ -48,6 +55,8 @@ class StateSummary(msgspec.Struct, frozen=True):
         if self.problem is not None:
             return head | {"problem": self.problem}
         answer = {"as_of": json_cell(self.as_of), "digest": digest_text(int(self.digest_sum))}
+        if self.certain_from is not None:
+            answer["certain_from"] = json_cell(self.certain_from)
         return head | answer | {"unreadable": self.unreadable} | self.rows
 
 
@@ -65,6 +74,7 @@ def summary_of(
         state.unreadable_count,
         tuple(gap.sentence for gap in plan.gaps),
         doubts=plan.doubts,
+        certain_from=plan.certain_from,
     )
 
 
@@ -148,6 +158,7 @@ def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
         unreadable=summary.unreadable + part.unreadable,
         gaps=summary.gaps or part.gaps,
         doubts=summary.doubts or part.doubts,
+        certain_from=summary.certain_from or part.certain_from,
         order_marks=(*summary.order_marks, *part.order_marks),
     )
 

@@ -27,7 +27,7 @@ from replay.compat.assessment_report import (
     ReportedConnector,
     reported,
 )
-from replay.doubts import Doubt, MayBeOlder, never_older
+from replay.doubts import AnswerDoubts, Doubt, MayBeOlder, never_older
 from replay.findings import Finding, Severity
 from replay.gaps import OffsetGap
 from replay.lint import lint
@@ -61,7 +61,7 @@ class RecordStream(NamedTuple):
     head: str | None = None
     gaps: Sequence[OffsetGap] = ()
     """Offsets that the source had lost before they were archived."""
-    doubts: Sequence[Doubt] = ()
+    doubts: AnswerDoubts = AnswerDoubts()
     """Unknown spans and other doubts that follow from missing offsets."""
     may_be_older: MayBeOlder = never_older
     """True for positions before which records may be missing (see `MayBeOlder`)."""
@@ -126,6 +126,7 @@ class _ReportPass:
             time=self._time,
             parts=parts,
             missing=missing,
+            certain_from=log.doubts.certain_sentence,
             connectors=connectors,
             connectors_more=len(every) - len(connectors),
             numbers=_numbers(every),
@@ -235,7 +236,7 @@ class _ReportPass:
 
     def _missing(self) -> Iterator[GapFacts]:
         """Gaps and doubts, each with the records before and after it."""
-        gaps, doubts = self._log.gaps, self._log.doubts
+        gaps, doubts = self._log.gaps, self._log.doubts.doubts
         every: list[tuple[OffsetGap | Doubt, int, int | None]] = [
             *((gap, gap.offsets.start, gap.offsets.stop) for gap in gaps),
             *((doubt, doubt.after + 1, doubt.until and doubt.until - 1) for doubt in doubts),

@@ -156,6 +156,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """None if no record has a time."""
     parts: tuple[PartitionFacts, ...]
     missing: tuple[GapFacts, ...]
+    certain_from: str = ""
+    """Sentence about the earliest certain moment; empty without unknown spans."""
     connectors: tuple[ReportConnector, ...]
     """Connectors, the worst first."""
     connectors_more: int

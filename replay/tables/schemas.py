@@ -91,6 +91,11 @@ SUMMARIES = described(
     ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
     ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
     ("doubts", pa.list_(pa.string()), "facts that the archive does not know for certain"),
+    (
+        "certain_from",
+        pa.string(),
+        "earliest certain moment from `as_of` on, as end offsets; null if there is none",
+    ),
 )
 
 CLUSTERS = described(

@@ -226,6 +226,7 @@ def _document(answer: DiffAnswer) -> dict[str, Any]:
         "to": answer.after._asdict(),
         "gaps": gaps_of(answer.plans),
         "doubts": doubt_documents(answer.plans),
+        "certain_from": [plan.certain_from for plan in answer.plans],
         "changes": [change_document(difference) for difference in answer.changes],
     }
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import click
-import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.moments import time_text
@@ -27,7 +26,7 @@ from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import answers_of_each, problem_lines
-from replay.doubts import DoubtKind
+from replay.doubts import DoubtKind, EndVector, certain_sentence
 from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
 
 SHOWN = 20
@@ -199,7 +198,7 @@ def _print(verified_clusters: _VerifyResults) -> None:
         _print_some(result.cluster, "unknown", tuple(span.sentence for span in spans))
         _print_some(result.cluster, "removed", tuple(map(_removed, result.retentions[::-1])))
         if unknown:
-            say(f"{result.cluster}: {_certain(_vector(parts))}")
+            say(f"{result.cluster}: {certain_sentence(_vector(parts))}")
         if result.leftovers:
             files = count(len(result.leftovers), "file")
             say(
@@ -231,15 +230,6 @@ def _removed(run: RetentionRun) -> str:
         f"on {day}, {count(records, 'record')} ({count(size, 'byte')}) superseded before {cut} "
         f"(manifest {run.number})"
     )
-
-
-def _certain(vector: dict[str, list[int]] | None) -> str:
-    if vector is None:
-        return (
-            "no moment is certain for every key: offsets were removed between two captures, or the "
-            "last capture did not reach the end"
-        )
-    return f"certain from {msgspec.json.encode(vector).decode()}"
 
 
 def _row(result: Verification) -> tuple[str, ...]:
@@ -288,7 +278,7 @@ def _certain_from(part: PartitionCoverage, topics: Topics) -> str:
     return place(position, topics) if part.known_from else "the beginning"
 
 
-def _vector(parts: Iterable[PartitionCoverage]) -> dict[str, list[int]] | None:
+def _vector(parts: Iterable[PartitionCoverage]) -> EndVector | None:
     """End offsets from which on each key's last record is known; None if it never is."""
     vector: dict[str, list[int]] = {}
     for part in parts:

@@ -35,7 +35,7 @@ from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, problem_lines
 from replay.cluster_records import ClusterRecords
-from replay.doubts import Doubt
+from replay.doubts import AnswerDoubts
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 from replay.gaps import OffsetGap
@@ -95,7 +95,7 @@ class ClusterResults(NamedTuple, Generic[T]):
     """Reason, for each unreadable cluster."""
     gaps: dict[str, list[str]]
     """Gaps of each cluster, where there are any."""
-    doubts: dict[str, list[Doubt]]
+    doubts: dict[str, AnswerDoubts]
     """Doubts of each cluster, where there are any."""
 
     @property
@@ -106,10 +106,12 @@ class ClusterResults(NamedTuple, Generic[T]):
     @property
     def document(self) -> dict[str, Any]:
         """Unreadable clusters, gaps and doubts as a JSON document."""
-        doubts = {
-            cluster: [doubt.document for doubt in doubts] for cluster, doubts in self.doubts.items()
+        documents = {cluster: doubts.documents for cluster, doubts in self.doubts.items()}
+        members = {
+            name: {cluster: document[name] for cluster, document in documents.items()}
+            for name in AnswerDoubts._fields
         }
-        return {"failed": self.failed, "gaps": self.gaps, "doubts": doubts}
+        return {"failed": self.failed, "gaps": self.gaps} | members
 
 
 def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +156,7 @@ def run_for_each_cluster(
                 _add(cluster_results, log, outcome, alone=len(named) == 1)
             shown.advance(1)
     tell_gaps(cluster_results.gaps)
-    tell_doubts(cluster_results.doubts)
+    tell_doubts({cluster: [doubts] for cluster, doubts in cluster_results.doubts.items()})
     for line in problem_lines(cluster_results.failed, len(inputs)):
         note(f"Error: {line}")
     return cluster_results
@@ -166,7 +168,7 @@ class _ClusterResult(NamedTuple, Generic[T]):
     result: T | None
     error: Exception | None = None
     gaps: tuple[OffsetGap, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: AnswerDoubts = AnswerDoubts()
 
 
 def _add(
@@ -178,8 +180,8 @@ def _add(
 ) -> None:
     result, error, gaps, doubts = outcome
     cluster = log.cluster
-    if doubts:
-        cluster_results.doubts[cluster] = [*doubts]
+    if doubts.doubts:
+        cluster_results.doubts[cluster] = doubts
     if gaps:
         cluster_results.gaps[cluster] = [gap.sentence for gap in gaps]
     if result is not None:

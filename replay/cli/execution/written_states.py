@@ -37,7 +37,9 @@ def write_states(
         _check(summaries)
         place.finish(summaries, clusters)
     tell_gaps({summary.cluster: summary.gaps for summary in summaries if summary.gaps})
-    tell_doubts({summary.cluster: summary.doubts for summary in summaries if summary.doubts})
+    tell_doubts(
+        {summary.cluster: [summary.answer_doubts] for summary in summaries if summary.doubts}
+    )
     for summary in summaries:
         if summary.problem is not None:
             archive.fail(ClusterProblem(summary.cluster, summary.problem))

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -20,7 +21,7 @@ from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
-from replay.doubts import Doubt
+from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
 from replay.errors import ReplayError
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
@@ -162,29 +163,27 @@ def gaps_of(plans: Sequence[ReadPlan]) -> dict[str, list[str]]:
     return {cluster: [*sentences] for cluster, sentences in sentences_of.items()}
 
 
-def doubts_of(plans: Sequence[ReadPlan]) -> dict[str, list[Doubt]]:
+def doubts_of(plans: Sequence[ReadPlan]) -> dict[str, list[AnswerDoubts]]:
     """Doubts of plans by cluster; clusters without doubts are left out."""
-    every: dict[str, dict[Doubt, None]] = {}
+    every: dict[str, list[AnswerDoubts]] = {}
     for plan in plans:
         if plan.doubts:
-            every.setdefault(plan.cluster, {}).update(dict.fromkeys(plan.doubts))
-    return {cluster: [*doubts] for cluster, doubts in every.items()}
+            every.setdefault(plan.cluster, []).append(plan.answer_doubts)
+    return every
 
 
 def doubt_documents(plans: Sequence[ReadPlan]) -> dict[str, list[dict[str, Any]]]:
-    """Doubts of plans by cluster, as JSON documents."""
-    return {
-        cluster: [doubt.document for doubt in doubts]
-        for cluster, doubts in doubts_of(plans).items()
-    }
+    """Doubts of plans by cluster, each once, as JSON documents."""
+    documents: dict[str, list[dict[str, Any]]] = {}
+    for cluster, every in doubts_of(plans).items():
+        doubts = dict.fromkeys(chain.from_iterable(each.doubts for each in every))
+        documents[cluster] = [doubt.document for doubt in doubts]
+    return documents
 
 
-def missing_documents(plan: ReadPlan) -> dict[str, list[Any]]:
+def missing_documents(plan: ReadPlan) -> dict[str, Any]:
     """Gaps and doubts of a plan, as members of a JSON document."""
-    return {
-        "gaps": [gap.sentence for gap in plan.gaps],
-        "doubts": [doubt.document for doubt in plan.doubts],
-    }
+    return {"gaps": [gap.sentence for gap in plan.gaps]} | plan.answer_doubts.documents
 
 
 def archive_argument(command: Decorated) -> Decorated:

@@ -16,7 +16,7 @@ from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.manifest import Segment, Snapshot, SnapshotRows, StoredFile
 from replay.archive.segments.segment_files import opened
 from replay.archive.segments.winners import reducible
-from replay.doubts import Doubt
+from replay.doubts import AnswerDoubts, Doubt, EndVector
 from replay.engine.plans.row_lookup import row_of_offset
 from replay.gaps import OffsetGap
 
@@ -68,6 +68,13 @@ class ReadPlan(msgspec.Struct, frozen=True):
     """Gaps that may affect the state."""
     doubts: tuple[Doubt, ...] = ()
     """Doubts about the state; on request also about the time before (`LocalEngine.plan`)."""
+    certain_from: EndVector | None = None
+    """Earliest moment without these doubts (`doubts.certain_from`); None if there is none."""
+
+    @property
+    def answer_doubts(self) -> AnswerDoubts:
+        """The doubts, with the earliest moment without them."""
+        return AnswerDoubts(self.doubts, self.certain_from)
 
     @property
     def stored(self) -> list[StoredFile]:

@@ -40,6 +40,7 @@ def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     heads = ("topic", "partition", "records", "first offset", "last offset")
     rows = [_part(part, cluster_facts.topics, index) for part in cluster_facts.parts]
     head, shown_gaps = cluster_facts.head, cluster_facts.missing[: cluster_facts.limits.findings]
+    certain = cluster_facts.certain_from
     unlisted = len(cluster_facts.missing) - len(shown_gaps)
     missing = [el("li", gap.sentence, " ", index.chips(gap.places)) for gap in shown_gaps]
     return el(
@@ -48,6 +49,7 @@ def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
         table(heads, rows, "parts", heads[1:]),
         el("ul", missing, class_="missing") if missing else None,
         omitted_note(unlisted, "unknown span", "replay timeline -o json"),
+        el("p", certain, class_="missing") if certain else None,
         el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
         id=index.part("read"),
     )

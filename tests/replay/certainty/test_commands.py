@@ -1,5 +1,6 @@
 """Commands and the Python API name offsets that are missing in an archive."""
 
+import json
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -17,6 +18,7 @@ LATER: list[Pair] = [connector("a", version="2"), connector("d"), connector("a",
 
 SPAN = "connect-configs partition 0: the state between offset 0 and offset 5 is unknown: "
 WHY = "2 offsets are not archived (compacted, or markers of transactions)"
+CERTAIN = f'{NAME}: certain from {{"connect-configs":[6]}}'
 
 
 @pytest.fixture
@@ -63,6 +65,10 @@ def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
     result = call("state", compacted, "--as-of", moment, "-o", "json")
     assert result.code == 0
     assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_reported
+    assert (CERTAIN in result.err.splitlines()) is is_reported
+    (answer,) = result.json
+    assert answer["certain_from"] == ({"connect-configs": [6]} if is_reported else answer["as_of"])
+    assert call("state", compacted, "--as-of", json.dumps(answer["certain_from"])).err == ""
     doubts = [(doubt["kind"], doubt["after"], doubt["until"]) for doubt in result.json[0]["doubts"]]
     assert doubts == ([("state unknown", 0, 6)] if is_reported else [])
 
@@ -75,6 +81,7 @@ def test_a_folder_of_states_has_the_same_doubts(compacted: Path, tmp_path: Path)
     assert written.err == call("state", compacted, *moment).err
     (row, *_) = ds.dataset(folder / "summaries").to_table().to_pylist()
     assert f"{NAME}: {row['doubts'][0]}" in written.err
+    assert f"{NAME}: certain from {row['certain_from']}" == CERTAIN
 
 
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
@@ -97,8 +104,20 @@ def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
     text = manifest.read_text()
     assert text.count('"partial": false') == 1
     manifest.write_text(text.replace('"partial": false', '"partial": true'))
-    (doubt,) = call("state", folder, "-o", "json").json[0]["doubts"]
+    result = call("state", folder, "-o", "json")
+    (doubt,) = result.json[0]["doubts"]
     assert (doubt["kind"], doubt["until"]) == ("state unknown", None)
+    assert result.json[0]["certain_from"] is None
+    never = f"{NAME}: certain from no moment on: offsets were removed between two captures, or "
+    assert f"{never}the last capture did not reach the end" in result.err.splitlines()
+
+
+def test_a_difference_has_a_certain_moment_for_each_side(compacted: Path) -> None:
+    """The first side is certain as it is; the second one only later."""
+    result = call("diff", compacted, "--from", "config@0", "--to", "config@4", "-o", "json")
+    (document,) = result.json
+    assert document["certain_from"] == [{"connect-configs": [1]}, {"connect-configs": [6]}]
+    assert result.err.splitlines() == [f"{NAME}: {SPAN}{WHY}", CERTAIN]
 
 
 # --- the past -----------------------------------------------------------------------------------
@@ -121,6 +140,15 @@ def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None
     shown = call("timeline", compacted, "--connector", "c").out
     assert "first seen, unknown between config@2 and config@4" in " ".join(shown.split())
     assert f"{NAME}: {SPAN}{WHY}" in result.err
+    assert CERTAIN in result.err.splitlines()
+    assert result.json[0]["certain_from"] == {"connect-configs": [6]}
+
+
+def test_a_history_names_the_certain_moment(compacted: Path) -> None:
+    """`history` names it as `timeline` does."""
+    result = call("history", compacted, "--connector", "a", "-o", "json")
+    assert CERTAIN in result.err.splitlines()
+    assert result.json[0]["certain_from"] == {"connect-configs": [6]}
 
 
 def test_a_timeline_without_holes_has_no_certainty_column(tmp_path: Path) -> None:
@@ -144,7 +172,8 @@ def test_digests_compute_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
     """Connectors behind the first hole are reported as first seen; the one before it as created."""
-    document = call("audit", compacted, "-o", "json").json
+    result = call("audit", compacted, "-o", "json")
+    document = result.json
     begun = {
         finding["connector"]: finding["kind"]
         for finding in document["findings"]
@@ -153,6 +182,8 @@ def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
     first = "connector-first-seen"
     assert begun == {"a": "connector-created", "c": first, "d": first}
     assert [doubt["after"] for doubt in document["doubts"][NAME]] == [0]
+    assert document["certain_from"] == {NAME: {"connect-configs": [6]}}
+    assert CERTAIN in result.err.splitlines()
 
 
 def test_an_audit_says_that_changes_may_be_missing(compacted: Path) -> None:
@@ -190,6 +221,7 @@ def test_a_report_shows_unknown_spans(compacted: Path, tmp_path: Path) -> None:
     ]
     assert counted
     assert all(text.startswith("1first seen") for text in counted), counted
+    assert CERTAIN.removeprefix(f"{NAME}: ") in page.by_id("c0-read").text
 
 
 # --- the archive --------------------------------------------------------------------------------
@@ -208,7 +240,7 @@ def test_verify_lists_unknown_spans_and_holes(compacted: Path) -> None:
     assert document["certain_from"] == {"connect-configs": [6]}
     shown = call("verify", compacted, "--per-partition").out
     assert f"{NAME}: unknown: {SPAN}{WHY}" in shown
-    assert f'{NAME}: certain from {{"connect-configs":[6]}}' in shown
+    assert CERTAIN in shown
     assert "config@5" in shown
 
 
@@ -221,3 +253,4 @@ def test_the_api_has_the_same(compacted: Path) -> None:
     assert {row["first_seen"] for row in archive.timeline().to_pylist()} == {True, False}
     (summary,) = archive.summaries(as_of="config@4").to_pylist()
     assert summary["doubts"] == [SPAN + WHY]
+    assert summary["certain_from"] == '{"connect-configs":[6]}'

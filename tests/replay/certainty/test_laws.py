@@ -3,6 +3,7 @@
 The full log has every record that a worker would have read since the first look (capture).
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,8 +24,10 @@ from replay.archive.merges.merge import Merger
 from replay.archive.readings.archived_readings import ArchivedReadings
 from replay.archive.readings.reading_columns import PartitionReadings
 from replay.archive.stores.store import FolderStore
+from replay.doubts import DoubtKind
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
+from replay.engine.plans.read_plan import ReadPlan
 from tests.conftest import PROVE, sampled
 from tests.replay.archive.merges import earlier_merge
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
@@ -52,6 +55,12 @@ def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
             topic: [int(end * share) if random.random() < 0.7 else end for end in ends]
             for topic, ends in cluster.ends.items()
         }
+
+
+def has_unknown_records(certainty: ArchiveCertainty, place: PartitionId, end: int) -> bool:
+    """True if the last record of a key may be missing at an end of a partition."""
+    doubts = certainty.of_partition(place, end)
+    return any(doubt.kind is not DoubtKind.DERIVED for doubt in doubts)
 
 
 def readings_of(cluster: ArchivedCluster, place: PartitionId) -> PartitionReadings:
@@ -106,6 +115,40 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + PER_TEST):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
     assert len(counted) == 2 * len(PARTITIONS)  # each topic is certain at some cuts only
+
+
+@pytest.mark.parametrize("first", sampled(range(0, 40, PER_TEST), 0))
+def test_the_certain_moment_is_the_earliest(first: int, tmp_path: Path) -> None:
+    """From it on, the last record of each key is known up to the cut, and not one offset before."""
+    counted: Counter[bool] = Counter()
+    for seed in range(first, first + PER_TEST):
+        archive = lossy_archive(seed, str(tmp_path / str(seed)), is_losing=seed % 2 == 1)
+        certainty, local = ArchiveCertainty(archive.cluster), LocalEngine(archive.cluster)
+        for ends in cuts(archive.cluster, Random(seed)):
+            for is_past in (False, True):
+                plan = local.plan(json.dumps(ends), PROFILES[:1], past=is_past)
+                counted[plan.certain_from is None] += 1
+                check_certain_from(certainty, plan, is_past=is_past)
+    assert len(counted) == 2  # some cuts have a certain moment after them, others have none
+
+
+def check_certain_from(certainty: ArchiveCertainty, plan: ReadPlan, *, is_past: bool) -> None:
+    """Check the certain moment of a plan at each offset of each partition."""
+    end_of_archive = certainty.cluster.ends
+    for topic, topic_ends in plan.ends.items():
+        for number, end in enumerate(topic_ends):
+            place = topic, number
+            if plan.certain_from is None:
+                continue
+            since = plan.certain_from[topic][number]
+            begin = 0 if is_past else end
+            assert begin <= since <= end_of_archive[topic][number]
+            assert since == begin or has_unknown_records(certainty, place, since - 1)
+            later = range(since, max(since, end) + 1)
+            assert not any(has_unknown_records(certainty, place, offset) for offset in later)
+    if plan.certain_from is None and not plan.gaps:
+        kinds = {doubt.kind for doubt in plan.doubts if doubt.until is None}
+        assert kinds & {DoubtKind.STATE, DoubtKind.DELETIONS}
 
 
 @pytest.mark.parametrize("seed", sampled(range(8), 0, 1, 2, 3))
