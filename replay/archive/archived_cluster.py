@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from controlplane.core.state import Topics
+from controlplane.core.text.safe_text import count
 from replay.archive import layout
 from replay.archive.manifest import (
     Chain,
@@ -54,6 +55,14 @@ class ArchivedPartition(NamedTuple):
         return self.segments[-1].latest_ms if self.segments else None
 
 
+MANY_MANIFESTS = 10_000
+"""Manifests since the last merge from which on commands advise a merge.
+
+A look each minute writes as many in a week. Opening then takes some 4 seconds in a folder, and 10
+in a store that answers after 30 ms (docs/benchmarks.md, "Merge an archive").
+"""
+
+
 class ArchivedCluster(NamedTuple):
     """One cluster of an archive, as its manifests describe it."""
 
@@ -93,10 +102,19 @@ class ArchivedCluster(NamedTuple):
             for offsets in part.gaps:
                 yield OffsetGap(topic, partition, offsets)
 
+    @property
+    def merge_advice(self) -> tuple[str, ...]:
+        """Advice to merge the manifests, as a sentence; empty if they are few."""
+        number = len(self.chain.manifests)
+        if number < MANY_MANIFESTS:
+            return ()
+        manifests = count(number, "manifest")
+        return (f"{manifests} to open: merge them with `replay compact-archive`",)
+
     def parts_of(self, topic: str) -> list[ArchivedPartition]:
         """Partitions of a topic, by number."""
-        count = len(self.ends.get(topic, ()))
-        return [self.parts[topic, partition] for partition in range(count)]
+        number = len(self.ends.get(topic, ()))
+        return [self.parts[topic, partition] for partition in range(number)]
 
 
 def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:

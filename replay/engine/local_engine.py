@@ -92,7 +92,8 @@ class LocalEngine:
         begin = beginning(cut.ends) if past else cut.ends
         certain = certain_from(begin, doubts, has_gaps=bool(gaps))
         plan = self.plan_at(cut, profiles)
-        return replace(plan, gaps=gaps, doubts=doubts, certain_from=certain)
+        notices = (*plan.notices, *self.cluster.merge_advice)
+        return replace(plan, notices=notices, gaps=gaps, doubts=doubts, certain_from=certain)
 
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
         """Plan the states at a cut."""

@@ -139,8 +139,8 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     not added again. A capture continues where an earlier one was killed. A dump is captured once.
     Other logs are captured repeatedly until Ctrl-C, or once with --once.
 
-    --compact-every merges small files while the capture runs, in a process of its own. With
-    --retain it also removes old records that later ones have replaced.
+    A running capture merges the archive's small files every day (--compact-every), in a process of
+    its own. With --retain it also removes old records that later ones have replaced.
 
     A problem of one LOG, such as a recreated topic, is printed and does not affect the others. Live
     logs are retried, unless the first capture archives no LOG. Exit code 2: a LOG is not archived,

@@ -96,6 +96,9 @@ def verify(  # noqa: PLR0913 - click passes every option by name
         if is_by_partition:
             say()
             _print_partitions(verified_clusters)
+    for name, cluster in verified_clusters.opened.items():
+        for advice in cluster.merge_advice:
+            note(f"{name}: {advice}")
     wrong = [*verified_clusters.wrong, *_cut_off(heads, verified_clusters)]
     for sentence in wrong:
         note(f"Error: {sentence}")

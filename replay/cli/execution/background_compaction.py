@@ -11,18 +11,18 @@ reported and repeated later; the capture goes on.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from multiprocessing import active_children, get_context
-from typing import NamedTuple
-
-from msgspec import UNSET
+from typing import Any, NamedTuple
 
 from controlplane.event_loop import now_ms
 from controlplane.terminal.output import note
 from replay.archive.manifest import read_chain
+from replay.archive.merges.unnamed_files import Removal, remove_replaced
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, open_store
 from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
@@ -38,7 +38,8 @@ GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
 They stay for half of the interval if that is shorter. The time counts from the last merge. With a
-time longer than the interval, every removal would come too early.
+time longer than the interval, every removal would come too early. The next check after this time
+removes them; if the capture ends before, the next compaction does.
 """
 
 NICENESS = 10
@@ -60,12 +61,18 @@ class BackgroundCompaction:
     def __init__(self, store: ArchiveStore, options: BackgroundOptions) -> None:
         self._store = store
         self._options = options
-        self._tried_ms: dict[str, int] = {}
-        """Time of the last attempt of each captured cluster, in ms since 1970."""
+        self._latest_ms: dict[str, int] = {}
+        """Time of each captured cluster's last known merge or attempt, in ms since 1970.
+
+        Without a merge, the time of its first manifest counts. A check that is not due yet reads no
+        manifest.
+        """
+        self._removals_ms: dict[str, float] = {}
+        """Time from which on the replaced files of a cluster may go, in ms since 1970."""
 
     def note(self, cluster: str) -> None:
         """Add a captured cluster; it is compacted when its last merge is old enough."""
-        self._tried_ms.setdefault(cluster, 0)
+        self._latest_ms.setdefault(cluster, 0)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -80,47 +87,72 @@ class BackgroundCompaction:
 
     async def _repeat(self) -> None:
         while True:
-            for cluster in list(self._tried_ms):
-                if await asyncio.to_thread(self._is_due, cluster):
+            for cluster in list(self._latest_ms):
+                if await asyncio.to_thread(self.is_due, cluster):
                     await self._compact(cluster)
+                elif self._removals_ms.get(cluster, inf) <= now_ms():
+                    await self._remove(cluster)
             await asyncio.sleep(min(CHECK_S, self._options.every_s))
 
-    def _is_due(self, cluster: str) -> bool:
-        """True if the last merge and the last attempt are long enough ago."""
-        latest_ms = now_ms() - self._options.every_s * 1_000
-        if self._tried_ms[cluster] > latest_ms:
+    def is_due(self, cluster: str) -> bool:
+        """True if the last merge, or the first manifest, and the last attempt are old enough."""
+        limit_ms = now_ms() - self._options.every_s * 1_000
+        if self._latest_ms[cluster] > limit_ms:
             return False
         try:
             chain = read_chain(self._store, cluster)
         except Exception:  # noqa: BLE001 - the compaction fails, too, and reports the error
             return True
-        return chain.base is UNSET or chain.manifests[0].written_at_ms <= latest_ms
+        if not chain.manifests:
+            return False
+        self._latest_ms[cluster] = max(self._latest_ms[cluster], chain.manifests[0].written_at_ms)
+        return self._latest_ms[cluster] <= limit_ms
 
     async def _compact(self, cluster: str) -> None:
         """Compact a cluster in another process, and report the result."""
-        self._tried_ms[cluster] = now_ms()
-        grace_s = min(GRACE_S, self._options.every_s / 2)
-        options = CompactionOptions(self._options.retain_s, grace_s)
-        task = _CompactionTask(self._store.where, self._store.settings, cluster, options)
+        self._latest_ms[cluster] = now_ms()
+        task = self._task(cluster)
         try:
-            (result,) = unpacked(await _elsewhere(task), _work, task)
+            (result,) = unpacked(await _elsewhere(_merging, task), _merging, task)
         except Exception as error:  # noqa: BLE001 - whatever it is, the capture goes on
-            is_killed = isinstance(error, BrokenProcessPool)
-            why = "its process was killed" if is_killed else str(error) or repr(error)
             again = option_duration(self._options.every_s)
-            note(f"{cluster}: not compacted: {why}; it is tried again in {again}")
+            note(f"{cluster}: not compacted: {_reason(error)}; it is tried again in {again}")
         else:
             _report(result)
+            if result.removal.remaining:
+                self._removals_ms[cluster] = now_ms() + 1_000 * task.options.grace_s
+
+    async def _remove(self, cluster: str) -> None:
+        """Remove the files that the last merge has replaced, in another process."""
+        del self._removals_ms[cluster]
+        task = self._task(cluster)
+        try:
+            unpacked(await _elsewhere(_removing, task), _removing, task)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the capture goes on
+            why = _reason(error)
+            note(f"{cluster}: replaced files remain: {why}; the next compaction removes them")
+
+    def _task(self, cluster: str) -> _CompactionTask:
+        grace_s = min(GRACE_S, self._options.every_s / 2)
+        options = CompactionOptions(self._options.retain_s, grace_s)
+        return _CompactionTask(self._store.where, self._store.settings, cluster, options)
 
 
-async def _elsewhere(task: _CompactionTask) -> bytes | None:
+def _reason(error: Exception) -> str:
+    is_killed = isinstance(error, BrokenProcessPool)
+    return "its process was killed" if is_killed else str(error) or repr(error)
+
+
+async def _elsewhere(
+    work: Callable[[_CompactionTask], Iterator[Any]], task: _CompactionTask
+) -> bytes | None:
     """Run a task in a new process; a cancellation ends the process."""
     earlier = {*active_children()}
     pool = ProcessPoolExecutor(1, get_context("spawn"), _begin_process)
     try:
         # The child inherits the mask: only this process handles Ctrl-C.
         with unheard(signal.SIGINT):
-            future = pool.submit(packed, _work, task)
+            future = pool.submit(packed, work, task)
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
         for child in {*active_children()} - earlier:
@@ -135,9 +167,14 @@ def _begin_process() -> None:
     end_with_parent()
 
 
-def _work(task: _CompactionTask) -> Iterator[CompactionResult]:
+def _merging(task: _CompactionTask) -> Iterator[CompactionResult]:
     store = open_store(task.where, task.settings)
     yield compact(store, task.cluster, task.options, NoProgress())
+
+
+def _removing(task: _CompactionTask) -> Iterator[Removal]:
+    store = open_store(task.where, task.settings)
+    yield remove_replaced(store, task.cluster, task.options.grace_s)
 
 
 def _report(result: CompactionResult) -> None:

@@ -134,7 +134,9 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
     _tell_what_follows(
         [look.source for look in looks if look.captured and look.source in living], job
     )
-    async with job.compaction.running() if job.compaction else nullcontext():
+    # Nothing runs beside captures of dumps only: they end at once.
+    compaction = job.compaction if living or streamed else None
+    async with compaction.running() if compaction else nullcontext():
         successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
     return all(successes) and all(look.source in living for look in failed)
 

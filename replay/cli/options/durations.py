@@ -14,17 +14,23 @@ _FORM = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 
 
 class Duration(click.ParamType[int]):
-    """Number of seconds, minutes, hours or days; the command gets seconds."""
+    """Number of seconds, minutes, hours or days; the command gets seconds.
+
+    `never` is a word that means 0 seconds, also below `least_s`.
+    """
 
     name = "duration"
 
-    def __init__(self, least_s: int = 0) -> None:
+    def __init__(self, least_s: int = 0, never: str | None = None) -> None:
         self._least_s = least_s
+        self._never = never
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read a duration. Raises `BadParameter` for any other text."""
         if isinstance(value, int):
             return value
+        if value == self._never:
+            return 0
         match = _FORM.fullmatch(str(value))
         if match is None:
             self.fail(

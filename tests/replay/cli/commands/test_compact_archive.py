@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from replay.archive import archived_cluster
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, cluster_in, log_of
 from tests.replay.archive.buckets import Bucket, bucket, in_bucket
@@ -64,6 +65,26 @@ def test_a_merge_without_new_segments_changes_nothing(small: Path) -> None:
     (done,) = call("compact-archive", small, "-o", "json").json
     assert (done["merged"], done["manifests"], done["removed"]) == (False, [1, 1], 0)
     assert content(small) == before
+
+
+def test_commands_advise_a_merge_of_many_manifests(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`verify` and the commands that plan a cluster advise a merge, until it is done."""
+    monkeypatch.setattr(archived_cluster, "MANY_MANIFESTS", LOOKS)
+    advice = f"{NAME}: {LOOKS} manifests to open: merge them with `replay compact-archive`"
+    commands = [
+        ("verify", small),
+        ("state", small),
+        ("timeline", small),
+        ("history", small, "--connector", "pages"),
+        ("diff", small, "--from", "config@1"),
+    ]
+    for words in commands:
+        assert call(*words).err.splitlines().count(advice) == 1
+    call("compact-archive", small)
+    for words in commands:
+        assert advice not in call(*words).err
 
 
 def test_replaced_files_stay_for_the_grace_period(small: Path) -> None:
