@@ -46,6 +46,10 @@ class DoubtKind(Enum):
     """The last record of each key is known, but facts that need earlier records are not."""
 
 
+UNKNOWN_KINDS = frozenset({DoubtKind.STATE, DoubtKind.DELETIONS})
+"""Kinds of doubts about the last record of a key that was never archived."""
+
+
 class RetentionTimes(NamedTuple):
     """Times of the latest retention of a partition, in ms since 1970."""
 
@@ -111,8 +115,7 @@ class AnswerDoubts(NamedTuple):
 
         A doubt of kind `RETENTION` names a moment in its own sentence.
         """
-        unknown = {DoubtKind.STATE, DoubtKind.DELETIONS}
-        is_unknown = any(doubt.kind in unknown for doubt in self.doubts)
+        is_unknown = any(doubt.kind in UNKNOWN_KINDS for doubt in self.doubts)
         return certain_sentence(self.certain_from) if is_unknown else ""
 
 

@@ -1,6 +1,6 @@
 """`replay verify`: integrity of an archive, and its gaps."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -26,7 +26,7 @@ from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import answers_of_each, problem_lines
-from replay.doubts import DoubtKind, EndVector, certain_sentence
+from replay.doubts import UNKNOWN_KINDS, EndVector, certain_sentence
 from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
 
 SHOWN = 20
@@ -173,15 +173,19 @@ def _documents(verified_clusters: _VerifyResults) -> list[Mapping[str, object]]:
     failed = verified_clusters.failed.items()
     return [
         *(
-            as_document(result)
-            | {
-                "partitions": [part.document for part in verified_clusters.coverage.get(name, ())],
-                "certain_from": _vector(verified_clusters.coverage.get(name, ())),
-            }
+            as_document(result) | _coverage_documents(verified_clusters.coverage.get(name, ()))
             for name, result in verified_clusters.results.items()
         ),
         *({"cluster": name, "sound": False, "failed": why} for name, why in failed),
     ]
+
+
+def _coverage_documents(parts: Sequence[PartitionCoverage]) -> dict[str, object]:
+    return {
+        "partitions": [part.document for part in parts],
+        "doubts": [doubt.document for part in parts for doubt in part.doubts],
+        "certain_from": _vector(parts),
+    }
 
 
 def _print(verified_clusters: _VerifyResults) -> None:
@@ -196,11 +200,11 @@ def _print(verified_clusters: _VerifyResults) -> None:
         if missing:
             holes = count(sum(part.holes for part in parts), "hole")
             say(f"{result.cluster}: {count(missing, 'offset')} in {holes} not archived")
-        unknown = [span for part in parts for span in part.unknown]
-        spans = (span for span in unknown if span.kind is not DoubtKind.RETENTION)
-        _print_some(result.cluster, "unknown", tuple(span.sentence for span in spans))
+        doubts = [doubt for part in parts for doubt in (*part.unknown, *part.doubts)]
+        unknown = dict.fromkeys(doubt.sentence for doubt in doubts if doubt.kind in UNKNOWN_KINDS)
+        _print_some(result.cluster, "unknown", tuple(unknown))
         _print_some(result.cluster, "removed", tuple(map(_removed, result.retentions[::-1])))
-        if unknown:
+        if unknown or any(part.removed for part in parts):
             say(f"{result.cluster}: {certain_sentence(_vector(parts))}")
         if result.leftovers:
             files = count(len(result.leftovers), "file")

@@ -11,6 +11,10 @@ HOLES_LISTED = 1_000
 """Holes listed per partition, the oldest first; `holes` counts all. A compacted topic has many."""
 
 
+_NOT_LISTED = {"listed", "doubts"}
+"""Fields that a document of a partition lacks: `ranges` has the first, the cluster the second."""
+
+
 class PartitionCoverage(NamedTuple):
     """Archived and missing offsets of one partition."""
 
@@ -44,12 +48,14 @@ class PartitionCoverage(NamedTuple):
     """Spans in which the last records are unknown."""
     removed: int
     """Records that retention has removed."""
+    doubts: tuple[Doubt, ...]
+    """Doubts about the state at the end of the archive."""
 
     @property
     def document(self) -> dict[str, Any]:
         """The coverage as a JSON document."""
         return {
-            **{name: value for name, value in self._asdict().items() if name != "listed"},
+            **{name: value for name, value in self._asdict().items() if name not in _NOT_LISTED},
             "ranges": [{"start": hole.start, "end": hole.stop} for hole in self.listed],
             "unknown": [
                 {"after": span.after, "until": span.until, "missing": span.missing}
@@ -91,4 +97,5 @@ def _coverage(
         doubts.known_from,
         doubts.unknown,
         part.removed.records if part.removed else 0,
+        tuple(certainty.of_partition(place, part.end)),
     )

@@ -7,15 +7,21 @@ import pyarrow.dataset as ds
 import pytest
 
 import replay
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.state import Topics
+from replay.archive.appender import Appender
+from replay.archive.stores.store import FolderStore
+from replay.doubts import PROMPT_MS
 from tests.core.logs import START_MS, Pair, config, connector
 from tests.replay.archive.archives import NAME, SMALL, capture, log_of
+from tests.replay.certainty.lossy_archive import commit_at
 from tests.replay.cli.replay_calls import call
 from tests.replay.report.page_reader import read
 
 FIRST: list[Pair] = [connector("a"), connector("b"), connector("c")]
 LATER: list[Pair] = [connector("a", version="2"), connector("d"), connector("a", version="3")]
 
+TOPIC = "connect-configs"
 SPAN = "connect-configs partition 0: the state between offset 0 and offset 5 is unknown: "
 WHY = "2 offsets are not archived (compacted, or markers of transactions)"
 CERTAIN = f'{NAME}: certain from {{"connect-configs":[6]}}'
@@ -238,10 +244,30 @@ def test_verify_lists_unknown_spans_and_holes(compacted: Path) -> None:
     assert part["ranges"] == [{"start": 1, "end": 2}, {"start": 3, "end": 4}]
     assert (part["missing"], part["holes"], part["lost"], part["looks"]) == (2, 2, 0, 1)
     assert document["certain_from"] == {"connect-configs": [6]}
+    assert document["doubts"] == []
     shown = call("verify", compacted, "--per-partition").out
     assert f"{NAME}: unknown: {SPAN}{WHY}" in shown
     assert CERTAIN in shown
     assert "config@5" in shown
+
+
+def test_verify_names_doubts_about_deletions(tmp_path: Path) -> None:
+    """A look that comes late and lacks an offset may have missed a tombstone of connector a."""
+    store = FolderStore(str(tmp_path))
+    for look, entries in enumerate((config(*FIRST), config(*FIRST, *LATER)[4:])):
+        appender = Appender(store, NAME, Topics())
+        appender.add(batch_of(entries))
+        appender.reached(TOPIC, 0, 0, entries[-1].offset + 1)
+        commit_at(store, appender, look * PROMPT_MS)
+    result = call("verify", tmp_path, "-o", "json")
+    (document,) = result.json
+    kinds = ["deletions unknown", "earlier records unknown"]
+    assert [doubt["kind"] for doubt in document["doubts"]] == kinds
+    assert document["doubts"] == call("state", tmp_path, "-o", "json").json[0]["doubts"]
+    assert document["certain_from"] is None
+    shown = call("verify", tmp_path).out
+    assert f"{NAME}: unknown: {document['doubts'][0]['sentence']}" in shown
+    assert f"{NAME}: certain from no moment on: " in shown
 
 
 def test_the_api_has_the_same(compacted: Path) -> None:
