@@ -159,6 +159,15 @@ after string
 words string
 cause {topic string, partition int64, offset int64}
 """,
+    "comparisons": """\
+cluster string
+from {cluster string, release string, as_of string}
+to {cluster string, release string, as_of string}
+differences int64
+gaps [string]
+doubts [string]
+problem string
+""",
     "batches": """\
 batch int64
 cluster string
