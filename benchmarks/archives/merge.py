@@ -141,10 +141,10 @@ class DistantStore(FolderStore):
         time.sleep(self._latency_s)
         return super().size(name)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most_bytes: int = -1) -> bytes:
         """Bytes of a whole file; one request."""
         time.sleep(self._latency_s)
-        return super().read(name)
+        return super().read(name, most_bytes)
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file; each of its reads waits as long as a request."""
