@@ -108,11 +108,15 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         self, source: ArchiveSource, cluster: str, ends: Sequence[Ends | None] = NO_ENDS
     ) -> list[StateQuery] | ClusterProblem:
         """Open and plan both sides; if a side fails, return its problem."""
-        sides = [(side.cluster or cluster, side) for side in (self.before, self.after)]
-        return parts_or_problem(
-            attempted(name, partial(side.query, source, name, end))
-            for (name, side), end in zip(sides, ends, strict=True)
-        )
+        names = [side.cluster or cluster for side in (self.before, self.after)]
+        before = attempted(names[0], partial(self.before.query, source, names[0], ends[0]))
+        if isinstance(before, ClusterProblem):
+            return before
+        end = ends[1]
+        if names[0] == names[1] and self.before.moment == self.after.moment:
+            end = before.plan.ends  # the archive may have grown since
+        after = attempted(names[1], partial(self.after.query, source, names[1], end))
+        return parts_or_problem([before, after])
 
     def compared(
         self, queries: Sequence[StateQuery], advance: Advance = lambda _: None
