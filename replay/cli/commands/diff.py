@@ -1,6 +1,7 @@
 """`replay diff`: differences between two moments, two releases, or two clusters."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -159,7 +160,9 @@ def command(  # noqa: PLR0913 - click passes every option by name
             return
     answers_to_come = _answers(archive, query, queries, engine)
     if file is not None:
-        _end(archive, is_different=_write(file, answers_to_come, connectors))
+        with closing(answers_to_come):  # ends the work in Spark if the file cannot be written
+            is_different = _write(file, answers_to_come, connectors)
+        _end(archive, is_different=is_different)
         return
     answers = list(answers_to_come)
     _check(answers, connectors)
@@ -181,7 +184,7 @@ def _answers(
     query: DifferenceQuery,
     queries: Sequence[Sequence[StateQuery]],
     engine: EngineChoice,
-) -> Iterator[DiffAnswer]:
+) -> Generator[DiffAnswer, None, None]:
     """Compare the sides: in tasks of Spark, which plan them again, or in this process."""
     every = list(chain.from_iterable(queries))
     with bar() as progress:

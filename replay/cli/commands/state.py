@@ -1,7 +1,8 @@
 """`replay state`: states of workers of any release, at any moment of an archive."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Sequence
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ def state(  # noqa: PLR0913 - click passes every option by name
             return
     answers_to_come = _answers(archive, queries, StateAnswerTask(question, connectors), engine)
     if file is not None:
-        _write(file, answers_to_come, connectors)
+        with closing(answers_to_come):  # ends the work in Spark if the file cannot be written
+            _write(file, answers_to_come, connectors)
         return
     answers = list(answers_to_come)
     connector_rows = [row for answer in answers for row in _rows(answer)]
@@ -120,7 +122,7 @@ def _answers(
     queries: Sequence[StateQuery],
     task: StateAnswerTask,
     engine: EngineChoice,
-) -> Iterator[StateAnswer]:
+) -> Generator[StateAnswer, None, None]:
     """Fold the clusters: in tasks of Spark, which plan them again, or in this process."""
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, queries):
@@ -153,11 +155,16 @@ def _check(plans: Sequence[ReadPlan], connectors: tuple[str, ...], shown: Contai
 
 # --- printing -------------------------------------------------------------------------------
 
+GROUP_ROWS = 1_000
+"""Minimum number of rows that are written together, except the last. A row has all offsets of a
+connector, so many rows need much memory; a row group of few rows is slow to read."""
+
 
 def _write(file: Path, answers: Iterable[StateAnswer], connectors: tuple[str, ...]) -> None:
     """Write the rows of one cluster after the other."""
     plans: list[ReadPlan] = []
     shown: set[str] = set()
+    unwritten: list[ConnectorRow] = []
     # After an error, `pq.write_table` would remove the path, also of a device or a pipe.
     with (
         atomic_write(file) as draft,
@@ -167,9 +174,13 @@ def _write(file: Path, answers: Iterable[StateAnswer], connectors: tuple[str, ..
             plans.append(answer.plan.brief)
             rows = _rows(answer)
             shown.update(row.connector for row in rows)
-            if rows:  # readers warn of empty row groups
-                writer.write_table(table_of(rows))
+            unwritten += rows
+            if len(unwritten) >= GROUP_ROWS:
+                writer.write_table(table_of(unwritten))
+                unwritten = []
             del answer, rows  # they would stay in memory while the next cluster is folded
+        if unwritten:  # readers warn of empty row groups
+            writer.write_table(table_of(unwritten))
         _check(plans, connectors, shown)
 
 
