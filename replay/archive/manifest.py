@@ -346,7 +346,7 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     manifests: list[Manifest] = []
     head = ""
     paths = [f"{layout.manifests(cluster)}/{name}" for name in names if name >= f"{start:010}"]
-    contents = concurrently(store.read, paths[:-1])
+    contents = concurrently(store.read, paths[:-1], store.requests_at_once)
     for number, path in enumerate(paths, start=start):
         expected = layout.manifest(cluster, number)
         if path != expected:

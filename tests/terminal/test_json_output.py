@@ -27,6 +27,5 @@ def test_the_layout_is_that_of_the_standard_library(
     """Any document is printed as `json.dumps` indents it; a lone surrogate is an escape."""
     print_json(document)
     printed = capsys.readouterr().out
-    assert json.loads(printed) == document
     expected = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     assert printed == expected.encode("utf-8", "backslashreplace").decode()

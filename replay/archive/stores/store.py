@@ -164,7 +164,7 @@ class FolderStore:
     def read(self, name: str, most_bytes: int = -1) -> bytes:
         """Read a file, or its first bytes. Raises `FileNotFoundError`."""
         at = self._root / name
-        with reading(str(at)), at.open("rb", buffering=0) as file:
+        with reading(str(at)), at.open("rb") as file:
             return file.read(most_bytes)
 
     def open(self, name: str) -> pa.NativeFile:

@@ -60,9 +60,11 @@ def folder(sound: Path, tmp_path: Path) -> Path:
     return copytree(sound, tmp_path / "archive")
 
 
-async def compacted(folder: Path, printed: pytest.CaptureFixture[str]) -> str:
+async def compacted(
+    folder: Path, printed: pytest.CaptureFixture[str], every_s: int = EVERY_S
+) -> str:
     """Run background compactions until one prints a report; return the report."""
-    compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(EVERY_S, 3_600))
+    compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(every_s, 3_600))
     compaction.note(NAME)
     report = ""
     async with compaction.running():
@@ -77,7 +79,8 @@ async def compacted(folder: Path, printed: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.prove
 def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A cluster that was never merged is compacted; the replaced files stay at first."""
-    report = asyncio.run(compacted(folder, capsys))
+    aged(folder, NAME)
+    report = asyncio.run(compacted(folder, capsys, every_s=DEFAULT_EVERY_S))
     assert f"{NAME}: compacted from " in report
     assert "superseded before" in report
     left = verified(cluster_in(folder))
