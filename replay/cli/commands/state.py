@@ -157,7 +157,7 @@ def _check(plans: Sequence[ReadPlan], connectors: tuple[str, ...], shown: Contai
 
 GROUP_ROWS = 1_000
 """Minimum number of rows that are written together, except the last. A row has all offsets of a
-connector, so many rows need much memory; a row group of few rows is slow to read."""
+connector, so many rows need much memory. A row group of few rows is slow to read."""
 
 
 def _write(file: Path, answers: Iterable[StateAnswer], connectors: tuple[str, ...]) -> None:

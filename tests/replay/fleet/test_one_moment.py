@@ -12,7 +12,7 @@ from tests.replay.archive.archives import NAME, capture, log_of
 ENTRIES = config(connector("a"), connector("b"))
 
 
-class GrowingSource(ArchiveSource, frozen=True, dict=True):
+class GrowingArchive(ArchiveSource, frozen=True, dict=True):
     """Archive that gains a record after each opening of its cluster."""
 
     def local(self, name: str, *, derived: bool = True) -> LocalEngine:
@@ -27,7 +27,7 @@ def test_both_releases_are_compared_at_one_moment(tmp_path: Path) -> None:
     capture(tmp_path, log_of(ENTRIES[:1]))
     kip, worker = (MomentRelease(None, Profile.of(release)) for release in (KIP, "3.9"))
     query = DifferenceQuery(kip, worker, connectors=())
-    queries = query.queries(GrowingSource(str(tmp_path)), NAME)
+    queries = query.queries(GrowingArchive(str(tmp_path)), NAME)
     assert isinstance(queries, list)
     before, after = (state_query.plan.ends for state_query in queries)
     assert before == after
