@@ -9,6 +9,7 @@ import ssl
 from contextlib import suppress
 from functools import cached_property
 from threading import Lock
+from time import sleep
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +31,15 @@ _NOT_IMPLEMENTED = 501
 
 _TAKEN = {_PRECONDITION_FAILED, _CONFLICT}
 """Answers to a conditional put of a taken name; S3 answers 409 to simultaneous requests."""
+
+CONFLICTS = 4
+"""Number of puts of one object that end in a conflict, until the writer gives up.
+
+S3 asks its clients to repeat these puts. The other request ends within a second or so.
+"""
+
+CONFLICT_S = 0.25
+"""Number of seconds before such a put is repeated."""
 
 _UNSUPPORTED = {_BAD_REQUEST, _NOT_IMPLEMENTED}
 """Answers of servers that do not support the header."""
@@ -90,21 +100,28 @@ class ConditionalPuts:
             NotWritable: no permission, or another refusal.
             WriteUncertain: the store has not answered, and does not tell the outcome.
         """
-        writer = str(uuid4())
-        error = self._error_of_put(name, content, writer)
-        if error is None:
-            return True
-        status = _status(error)
-        is_taken = status in _TAKEN
-        if not is_taken and status is not None and status < _SERVER_ERROR:
-            raise self._not_writable(error)
-        try:
-            actual = self._writer(name)
-        except NotWritable as outage:
-            raise WriteUncertain(str(outage)) from None
-        if actual is None and not is_taken:
-            raise WriteUncertain(str(self._not_writable(error)))
-        return actual == writer
+        writer, puts = str(uuid4()), 0
+        while True:
+            puts += 1
+            error = self._error_of_put(name, content, writer)
+            if error is None:
+                return True
+            status = _status(error)
+            # An earlier attempt without an answer may still take effect, whatever the last answer.
+            is_decided = _is_first_answer(error) and status is not None and status < _SERVER_ERROR
+            if is_decided and status not in _TAKEN:
+                raise self._not_writable(error)
+            try:
+                actual = self._writer(name)
+            except NotWritable as outage:
+                raise WriteUncertain(str(outage)) from None
+            if actual is not None:
+                return actual == writer
+            if is_decided and status == _PRECONDITION_FAILED:
+                return False  # the other object has been removed since
+            if not is_decided or puts >= CONFLICTS:
+                raise WriteUncertain(str(self._not_writable(error)))
+            sleep(CONFLICT_S)
 
     def _error_of_put(self, name: str, content: bytes, writer: str) -> Exception | None:
         try:
@@ -174,6 +191,12 @@ def _errors() -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
     return BotoCoreError, ClientError
+
+
+def _is_first_answer(error: Exception) -> bool:
+    """True if botocore has sent the request once; it repeats requests without an answer."""
+    retries: int | None = answer_in(error).get("ResponseMetadata", {}).get("RetryAttempts")
+    return retries == 0
 
 
 def _status(error: Exception) -> int | None:

@@ -17,11 +17,11 @@ from pyarrow import fs
 from werkzeug.datastructures import Headers
 
 from replay.archive import layout
-from replay.archive.stores.conditional_puts import client
+from replay.archive.stores.conditional_puts import CONFLICTS, client
 from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow
 from replay.archive.stores.object_store import CLAIM_S, HESITATION_S, BucketStore
 from replay.archive.stores.store import open_store
-from replay.errors import NotWritable
+from replay.errors import NotWritable, WriteUncertain
 from tests.conftest import ROOT
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of, open_clusters
@@ -89,6 +89,63 @@ def test_a_refused_key_is_no_lack_of_conditional_puts(store: Bucket) -> None:
     with pytest.raises(NotWritable, match=r"\(SIGNATURE_DOES_NOT_MATCH: .*check fs.s3a.acc"):
         refused.take("a/b", b"")
     assert store.system.get_file_info(["names/refused"])[0].type == fs.FileType.NotFound
+
+
+def test_a_put_is_repeated_after_a_conflict(
+    objects: BucketStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conflict without another object, as S3 answers to simultaneous requests, is no refusal."""
+    assert objects.take("a/b", b"")
+    answers = _answers_first(monkeypatch, [(409, "ConditionalRequestConflict")])
+    assert objects.take("a/c", b"content")
+    assert (objects.read("a/c"), answers) == (b"content", [])
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [(503, "SlowDown"), (403, "AccessDenied")],
+        [(503, "SlowDown"), (409, "ConditionalRequestConflict")],
+        [(503, "SlowDown"), (412, "PreconditionFailed")],
+        [(409, "ConditionalRequestConflict")] * CONFLICTS,
+    ],
+)
+def test_a_refused_repetition_leaves_the_outcome_open(
+    answers: list[tuple[int, str]], objects: BucketStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of several attempts may still take effect, although the last one is refused."""
+    assert objects.take("a/b", b"")
+    answers = _answers_first(monkeypatch, answers)
+    with pytest.raises(WriteUncertain):
+        objects.take("a/c", b"")
+    assert answers == []
+
+
+def test_a_put_that_is_refused_at_once_has_no_effect(
+    objects: BucketStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal of the only attempt is certain."""
+    assert objects.take("a/b", b"")
+    _answers_first(monkeypatch, [(403, "AccessDenied")])
+    with pytest.raises(NotWritable) as refusal:
+        objects.take("a/c", b"")
+    assert not isinstance(refusal.value, WriteUncertain)
+
+
+def _answers_first(
+    monkeypatch: pytest.MonkeyPatch, answers: list[tuple[int, str]]
+) -> list[tuple[int, str]]:
+    """Make the server refuse the next puts; return the refusals that remain."""
+    put, remaining = S3Response.put_object, [*answers]
+
+    def answer(response: S3Response) -> Any:
+        if not remaining:
+            return put(response)
+        status, code = remaining.pop(0)
+        return status, {}, f"<Error><Code>{code}</Code><Message>no</Message></Error>"
+
+    monkeypatch.setattr(S3Response, "put_object", answer)
+    return remaining
 
 
 KEYS = {"access.key": "a", "secret.key": "s", "session.token": "t", "endpoint.region": "eu-west-1"}
