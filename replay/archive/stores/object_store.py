@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from functools import cache
 from time import monotonic, time
@@ -140,7 +140,8 @@ class BucketStore:
         mine = f"{base_name}-{uuid4()}"
         running_s, begun_s = monotonic(), time()
         self._write(f"{claims}/{mine}", b"")
-        try:
+        with ExitStack() as withdrawal:
+            withdrawal.callback(self._withdraw, f"{claims}/{mine}")
             # An earlier claimant may have written the file and removed its claim since.
             if self._claimed_by_others(claims, base_name, mine) or self.size(name) is not None:
                 return False
@@ -149,12 +150,16 @@ class BucketStore:
                 return False
             try:
                 self._write(name, content)
-            except NotWritable as outage:  # the claim could be written
+            except NotWritable as outage:
+                # Arrow repeats requests and tells the last answer only. An earlier attempt may
+                # still take effect, so the claim stays until it lapses.
+                withdrawal.pop_all()
                 raise WriteUncertain(str(outage)) from None
-        finally:
-            with suppress(OSError):  # without the permission to delete, claims remain
-                self._system.delete_file(self._path(f"{claims}/{mine}"))
         return True
+
+    def _withdraw(self, claim: str) -> None:
+        with suppress(OSError):  # without the permission to delete, claims remain
+            self._system.delete_file(self._path(claim))
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a file in place of another; a reader sees one of the two."""

@@ -294,6 +294,18 @@ def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
         assert objects.take("a/b", b"") is got
 
 
+def test_a_claim_stays_after_a_write_without_an_outcome(tmp_path: Path) -> None:
+    """The file may still appear after a failed write, so the claim blocks other writers."""
+    objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
+    (tmp_path / "a" / "_claims").mkdir(parents=True)
+    (tmp_path / "a" / "b").mkdir()  # no file can be written in its place
+    with pytest.raises(WriteUncertain):
+        objects.take("a/b", b"")
+    (tmp_path / "a" / "b").rmdir()
+    assert not objects.take("a/b", b"")
+    assert len(objects.names("a/_claims")) == 1
+
+
 @pytest.mark.parametrize("clock", ["monotonic", "time"])
 def test_a_writer_that_hesitates_withdraws(
     clock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
