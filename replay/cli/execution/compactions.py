@@ -21,6 +21,7 @@ from replay.archive.merges.unnamed_files import (
 from replay.archive.segments.segment_files import SIZES
 from replay.archive.stores.store import ArchiveStore
 from replay.engine.plans.retention_plan import older_than
+from replay.errors import NotWritable
 from replay.progress import ProgressListener
 
 
@@ -98,15 +99,23 @@ def compact(
 
     Raises:
         ReplayError: the cluster is damaged, busy or not writable. A failed merge has no effect.
+        NotWritable: a file cannot be removed, but the merge counts.
     """
     # Before the first removal: a replaced file may still help to repair a damaged one.
     check_sizes(store, open_cluster(store, name).chain.files)
-    earlier = remove_replaced(store, name, options.grace_s)
-    left = remove_leftovers(store, name)
+    obstacle: NotWritable | None = None
+    earlier, left = Removal(0, 0), 0
+    try:
+        earlier = remove_replaced(store, name, options.grace_s)
+        left = remove_leftovers(store, name)
+    except NotWritable as error:  # a merge needs no permission to delete
+        obstacle = error
     retention = None if options.retain_s is None else older_than(options.retain_s * 1_000)
     merger = Merger(store, name, SIZES, retention)
     progress.begin(f"merging {name}", merger.work)
     merge = merger.run(progress.advance)
+    if obstacle is not None:
+        raise obstacle
     later = remove_replaced(store, name, options.grace_s)
     removal = Removal(earlier.removed + later.removed, later.remaining)
     return CompactionResult(merge, removal, left, merger.cut_ms)
