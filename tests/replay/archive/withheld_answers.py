@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Lock, Thread
 from typing import NamedTuple
 
+from replay.fleet.feed.feed_lock import LEASES
 from tests.patience import PATIENCE_S
 
 TRIAL = "conditional-put-"
@@ -49,9 +50,10 @@ class AnswerRelay(ThreadingHTTPServer):
         self.postponed: list[RelayedRequest] | None = None
         """Conditional puts that wait for `deliver`, without an answer; None: none has to wait."""
         self.writes = 0
-        """Number of writes so far."""
+        """Number of writes so far, without those of leases: a timer renews them."""
         self.most_writes: int | None = None
         """Number of writes after which the store is away; None: it stays."""
+        self._counting = Lock()
 
     @property
     def endpoint(self) -> str:
@@ -65,9 +67,10 @@ class AnswerRelay(ThreadingHTTPServer):
 
     def answer(self, request: RelayedRequest) -> RelayedAnswer | None:
         """Answer of the server; None if the sender gets none."""
-        if self.writes == self.most_writes:
-            return None
-        self.writes += request.method == "PUT"
+        with self._counting:
+            if self.most_writes is not None and self.writes >= self.most_writes:
+                return None
+            self.writes += request.method == "PUT" and f"/{LEASES}/" not in request.path
         if request.is_conditional_put and self.postponed is not None:
             self.postponed.append(request)
             return None
