@@ -69,19 +69,29 @@ class ConditionalPuts:
         with self._trial:
             if self._is_supported:
                 return None
-            try:
-                reason = self._try(f"{folder}/conditional-put-{uuid4()}")
-            except ModuleNotFoundError as missing:
-                reason = f"the package {missing.name} is missing"
+            reason = self._obstacle_of_client() or self._try(f"{folder}/conditional-put-{uuid4()}")
             self._is_supported = reason is None
             return reason
 
+    def _obstacle_of_client(self) -> str | None:
+        try:
+            _ = self._client
+        except ModuleNotFoundError as missing:
+            return f"the package {missing.name} is missing"
+        except ValueError as error:  # botocore refuses some host names, such as `object_store`
+            return f"botocore cannot send conditional puts ({error})"
+        return None
+
     def _try(self, name: str) -> str | None:
+        from botocore.exceptions import ParamValidationError  # noqa: PLC0415
+
         try:
             for _ in range(2):
                 error = self._error_of_put(name, b"", "")
                 if error is None:
                     continue
+                if isinstance(error, ParamValidationError):  # botocore before 1.36
+                    return "this version of botocore cannot send conditional puts (If-None-Match)"
                 status = _status(error)
                 if status in _TAKEN:
                     return None

@@ -24,6 +24,8 @@ _ADVICE = {
     "SIGNATURE_DOES_NOT_MATCH": _KEYS,
     "UNRECOGNIZED_CLIENT": _KEYS,
     "NETWORK_CONNECTION": _PLACE,
+    "NO_CREDENTIALS": _KEYS,
+    "PARTIAL_CREDENTIALS": _KEYS,
     "NO_SUCH_BUCKET": "create it, or correct the name",
 }
 
@@ -47,10 +49,13 @@ def why_not(error: OSError) -> str:
 
 
 def why_not_of_client(error: Exception) -> str:
-    """Complaint of a store to botocore and a remedy, as the end of a sentence."""
-    refusal = answer_in(error).get("Error")
-    if refusal is None:
+    """Complaint of a store to botocore, or of botocore, and a remedy, as the end of a sentence."""
+    from botocore.exceptions import ConnectionError, HTTPClientError  # noqa: PLC0415, A004
+
+    if isinstance(error, HTTPClientError | ConnectionError):
         return _complaint("NETWORK_CONNECTION", str(error))
+    own = {"Code": type(error).__name__.removesuffix("Error"), "Message": str(error)}
+    refusal = answer_in(error).get("Error", own)
     kind = re.sub("(?<=[a-z])(?=[A-Z])", "_", refusal["Code"]).upper()
     return _complaint(kind, refusal.get("Message", ""))
 

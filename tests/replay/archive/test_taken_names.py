@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 from botocore import UNSIGNED
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from moto.s3.responses import S3Response
 from pyarrow import fs
 from werkzeug.datastructures import Headers
 
 from replay.archive import layout
-from replay.archive.stores.conditional_puts import CONFLICTS, client
+from replay.archive.stores.conditional_puts import CONFLICTS, ConditionalPuts, client
 from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow
 from replay.archive.stores.object_store import CLAIM_S, HESITATION_S, BucketStore
 from replay.archive.stores.store import open_store
+from replay.archive.stores.store_errors import why_not_of_client
 from replay.errors import NotWritable, WriteUncertain
 from tests.conftest import ROOT
 from tests.recorded_requests import recorded_entries
@@ -247,6 +249,30 @@ def test_a_missing_package_is_told(
     assert [objects.take("a/b", b"") for _ in range(2)] == [True, False]
     (record,) = caplog.records
     assert ": the package botocore" in record.getMessage()
+
+
+def test_a_host_name_that_botocore_refuses_is_an_obstacle() -> None:
+    """Arrow accepts host names with an underscore, as Docker Compose has them."""
+    puts = ConditionalPuts("s3", _system(KEYS | {"endpoint": "http://object_store:9000"}), "fleet")
+    assert "http://object_store:9000" in (puts.obstacle("a") or "")
+
+
+def test_an_old_botocore_is_an_obstacle(store: Bucket) -> None:
+    """A version that does not know the condition, which Spark's machines may have, is named."""
+    puts = ConditionalPuts("s3", store.system, "names")
+    put = puts._client.meta.service_model.operation_model("PutObject")
+    del put.input_shape.members["IfNoneMatch"]
+    assert "this version of botocore" in (puts.obstacle("old") or "")
+
+
+def test_complaints_of_botocore_have_a_fitting_remedy() -> None:
+    """Missing keys are no outage."""
+    assert why_not_of_client(NoCredentialsError()) == (
+        "(NO_CREDENTIALS: Unable to locate credentials): check fs.s3a.access.key and "
+        "fs.s3a.secret.key, or the AWS variables or role used instead"
+    )
+    away = EndpointConnectionError(endpoint_url="http://h")
+    assert "): check fs.s3a.endpoint" in why_not_of_client(away)
 
 
 def test_a_capture_tells_of_claims(claimed: BucketStore, store: Bucket) -> None:
