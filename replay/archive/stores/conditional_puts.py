@@ -44,6 +44,15 @@ CONFLICT_S = 0.25
 _UNSUPPORTED = {_BAD_REQUEST, _NOT_IMPLEMENTED}
 """Answers of servers that do not support the header."""
 
+_OTHER_CODES = {
+    "AuthorizationHeaderMalformed",
+    "ExpiredToken",
+    "InvalidToken",
+    "RequestTimeout",
+    "TokenRefreshRequired",
+}
+"""Error codes of S3 with the status 400 that say nothing about the header."""
+
 
 class ConditionalPuts:
     """Conditional puts into one bucket. A pickled copy tries the store anew."""
@@ -95,7 +104,7 @@ class ConditionalPuts:
                 status = _status(error)
                 if status in _TAKEN:
                     return None
-                if status in _UNSUPPORTED:
+                if status in _UNSUPPORTED and _code(error) not in _OTHER_CODES:
                     return "the store refuses conditional puts (If-None-Match)"
                 raise self._not_writable(error)
             return "the store ignores the condition of puts (If-None-Match)"
@@ -207,6 +216,12 @@ def _is_first_answer(error: Exception) -> bool:
     """True if botocore has sent the request once; it repeats requests without an answer."""
     retries: int | None = answer_in(error).get("ResponseMetadata", {}).get("RetryAttempts")
     return retries == 0
+
+
+def _code(error: Exception) -> str | None:
+    """Error code of an answer; None if there is none."""
+    code: str | None = answer_in(error).get("Error", {}).get("Code")
+    return code
 
 
 def _status(error: Exception) -> int | None:

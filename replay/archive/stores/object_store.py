@@ -121,11 +121,12 @@ class BucketStore:
         """
         folder, _, base_name = name.rpartition("/")
         claims = f"{folder}/{CLAIMS}" if folder else CLAIMS
-        if self._puts is None:
+        puts = self._puts  # another thread may find an obstacle meanwhile
+        if puts is None:
             return self._take_by_claim(name, content, claims, base_name)
-        obstacle = self._puts.obstacle(self._key(claims))
+        obstacle = puts.obstacle(self._key(claims))
         if obstacle is None:
-            return _uninterrupted(self._puts.put, self._key(name), content)
+            return _uninterrupted(puts.put, self._key(name), content)
         is_taken = self._take_by_claim(name, content, claims, base_name)
         # The claim has shown that the store works: only the conditional put does not.
         self._puts = None

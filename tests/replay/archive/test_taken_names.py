@@ -150,6 +150,16 @@ def _answers_first(
     return remaining
 
 
+def test_an_expired_token_is_no_lack_of_conditional_puts(
+    objects: BucketStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal with status 400 for another reason is reported; later names need no claim."""
+    _answers_first(monkeypatch, [(400, "ExpiredToken")])
+    with pytest.raises(NotWritable, match=r"\(EXPIRED_TOKEN: no\)"):
+        objects.take("a/b", b"")
+    assert (objects.take("a/b", b""), caplog.records) == (True, [])
+
+
 KEYS = {"access.key": "a", "secret.key": "s", "session.token": "t", "endpoint.region": "eu-west-1"}
 NOBODY = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 AT_AWS = "https://s3.eu-west-1.amazonaws.com"
