@@ -53,6 +53,18 @@ _OTHER_CODES = {
 }
 """Error codes of S3 with the status 400 that say nothing about the header."""
 
+CONNECT_S = 5
+"""Longest wait for a connection in seconds, unless Arrow's options name one.
+
+With three attempts, an unreachable endpoint is reported after 15 s, not 3 minutes.
+"""
+
+ANSWER_S = 30
+"""Longest wait for an answer in seconds, unless Arrow's options name one.
+
+A manifest takes far less, and a put without an answer is looked up.
+"""
+
 
 class ConditionalPuts:
     """Conditional puts into one bucket. A pickled copy tries the store anew."""
@@ -199,11 +211,18 @@ def client(system: fs.S3FileSystem) -> Any:
             signature_version=UNSIGNED if options["anonymous"] else None,
             s3={"addressing_style": style},
             retries={"mode": "standard"},
+            connect_timeout=_limit_s(options["connect_timeout"], CONNECT_S),
+            read_timeout=_limit_s(options["request_timeout"], ANSWER_S),
             # Arrow uses neither proxies nor endpoints of AWS's files.
             proxies={},
             ignore_configured_endpoint_urls=True,
         ),
     )
+
+
+def _limit_s(option: float, default_s: float) -> float:
+    """Limit in Arrow's options; a number that is not positive means its default."""
+    return option if option > 0 else default_s
 
 
 def _errors() -> tuple[type[Exception], ...]:

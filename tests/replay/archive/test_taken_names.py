@@ -18,7 +18,13 @@ from pyarrow import fs
 from werkzeug.datastructures import Headers
 
 from replay.archive import layout
-from replay.archive.stores.conditional_puts import CONFLICTS, ConditionalPuts, client
+from replay.archive.stores.conditional_puts import (
+    ANSWER_S,
+    CONFLICTS,
+    CONNECT_S,
+    ConditionalPuts,
+    client,
+)
 from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow
 from replay.archive.stores.object_store import CLAIM_S, HESITATION_S, BucketStore
 from replay.archive.stores.store import open_store
@@ -189,6 +195,21 @@ def test_conditional_puts_use_the_settings_of_arrow(
     assert (made.meta.endpoint_url, made.meta.region_name) == (endpoint, "eu-west-1")
     assert (config.s3["addressing_style"], config.proxies) == (style, {})
     assert made._request_signer._credentials.get_frozen_credentials() == ("a", "s", "t", None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, (CONNECT_S, ANSWER_S)),
+        ({"connect_timeout": 2, "request_timeout": 7}, (2, 7)),
+    ],
+)
+def test_waits_for_the_store_are_limited(
+    limits: dict[str, float], expected: tuple[float, float]
+) -> None:
+    """Arrow's options, which a URL may name, replace the limits."""
+    config = client(fs.S3FileSystem(region="us-east-1", anonymous=True, **limits)).meta.config
+    assert (config.connect_timeout, config.read_timeout) == expected
 
 
 def test_conditional_puts_may_be_anonymous() -> None:
