@@ -72,7 +72,14 @@ class ArchiveStore(Protocol):
         ...
 
     def take(self, name: str, content: bytes) -> bool:
-        """Write a file under a name that others may use for other content; at most one succeeds."""
+        """Write a file under a name that others may use for other content; at most one succeeds.
+
+        The result is False, without a change, if the name is taken.
+
+        Raises:
+            NotWritable: no room, or no permission; nothing is changed.
+            WriteUncertain: an object store has not answered, so the file may still appear.
+        """
         ...
 
     def replace(self, name: str, content: bytes) -> None:

@@ -1,8 +1,8 @@
 """Compaction beside a running capture, in a process of its own.
 
 A look (one round of a continuous capture) never waits for a compaction. Appends and merges of an
-archive may overlap. In an object store, an append and a merge that end in the same moment may both
-withdraw. Then the next look, one `--every` later, archives the records.
+archive may overlap. In an object store without conditional puts, a simultaneous append and merge
+may both withdraw. Then the next look, one `--every` later, archives the records.
 
 The process has a lower priority, and its memory is gone when it ends. A failed compaction is
 reported and repeated later; the capture goes on.
