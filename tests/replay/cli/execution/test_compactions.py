@@ -28,7 +28,7 @@ class UndeletableStore(FolderStore):
 
 
 def test_each_compaction_merges_without_permission_to_delete(tmp_path: Path) -> None:
-    """Neither an old trial object nor replaced files prevent a merge; the error comes after it."""
+    """An old trial object and replaced files do not prevent a merge; the error comes after it."""
     store = two_looks(UndeletableStore(str(tmp_path)), recorded_entries("aborted-3.9"))
     assert len(read_chain(store, NAME).manifests) > 1
     trial = f"{layout.manifests(NAME)}/{CLAIMS}/conditional-put-1"
