@@ -214,7 +214,8 @@ class PlanExecution:
         if ends_later:
             await self._end_later(request, plan.outcome, parts)
         if isinstance(request.command, SetLoggerLevel):
-            self._set_level(request.command, profile)
+            # Later: the notice of the command still has the earlier level.
+            asyncio.get_running_loop().call_soon(self._set_level, request.command, profile)
         return plan.outcome
 
     async def _end_later(self, request: CommandRequest, outcome: Outcome, parts: int) -> None:

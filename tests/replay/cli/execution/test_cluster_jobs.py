@@ -475,7 +475,7 @@ def test_logs_need_no_pyarrow(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     *printed, missing, second, other, third = done.stderr.splitlines()
     assert (printed[-1], second, third) == ("0", "2", "2")
-    assert "pip install 'numpy" in missing
+    assert "pip install 'botocore" in missing
     assert other == f"Error: {empty} is no archive: create one with `replay capture`"
 
 

@@ -305,7 +305,7 @@ def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedP
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
-BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
+BY_PIP = "pip install 'botocore>=1.36' 'numpy>=2.2' 'pyarrow>=24'"
 """Install command with the requirements of pyproject.toml.
 
 It needs neither a clone nor a wheel of this project.
@@ -372,7 +372,8 @@ def test_the_install_command_installs_the_extra(extra: str) -> None:
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]
     assert not subprocess.run(command, capture_output=True, check=False).returncode
     named = {re.split("[<>=]", word)[0] for word in words[1:]}
-    brought = {"replay": {"numpy", "pyarrow"}, "spark": {"numpy", "pyarrow", "pandas", "pyspark"}}
+    local = {"botocore", "numpy", "pyarrow"}
+    brought = {"replay": local, "spark": {*local, "pandas", "pyspark"}}
     assert named == brought[extra]
 
 
