@@ -91,6 +91,20 @@ class NumberedKeys(NamedTuple):
             indices = indices.fill_null(len(whole.dictionary))
         return cls(whole.dictionary, indices.to_numpy().astype(np.int64))
 
+    @classmethod
+    def of_parts(cls, columns: Sequence[pa.ChunkedArray]) -> "NumberedKeys":
+        """Number the keys of one column for each of several partitions, which share no numbers.
+
+        So no key is compared with the keys of other partitions. In the dictionary, a null follows
+        the keys of each partition.
+        """
+        parts = [cls.of(column) for column in columns]
+        starts = np.cumsum([0, *(len(keys.dictionary) + 1 for keys in parts[:-1])])
+        return cls(
+            pa.concat_arrays([keys for part in parts for keys in (part.dictionary, _NULL_KEY)]),
+            np.concatenate([part.codes + start for part, start in zip(parts, starts, strict=True)]),
+        )
+
     def last(self, among: RowIndexes | None = None) -> RowIndexes:
         """Last row of each key, by its number; -1 if no row has it."""
         last = np.full(len(self.dictionary) + 1, -1, np.int64)
@@ -114,39 +128,6 @@ class NumberedKeys(NamedTuple):
             pa.array(self.codes[places], mask=self.codes[places] == len(self.dictionary)),
             self.dictionary,
         ).cast(pa.binary())
-
-
-class KeysOfParts(NamedTuple):
-    """Keys of the rows of several partitions as numbers. Partitions share no numbers.
-
-    So no key is compared with the keys of other partitions.
-    """
-
-    dictionary: pa.Array
-    """Keys of all partitions. A null, for the null key, follows the keys of each partition."""
-    codes: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, columns: Sequence[pa.ChunkedArray]) -> "KeysOfParts":
-        """Number the keys of one column for each partition."""
-        parts = [NumberedKeys.of(column) for column in columns]
-        starts = np.cumsum([0, *(len(keys.dictionary) + 1 for keys in parts[:-1])])
-        return cls(
-            pa.concat_arrays([keys for part in parts for keys in (part.dictionary, _NULL_KEY)]),
-            np.concatenate([part.codes + start for part, start in zip(parts, starts, strict=True)]),
-        )
-
-    def last_places(self) -> RowIndexes:
-        """Last row of each key, ascending."""
-        last = np.full(len(self.dictionary), -1, np.int64)
-        last[self.codes] = np.arange(len(self.codes))  # the last row, as in `NumberedKeys`
-        is_last = np.zeros(len(self.codes), np.bool_)
-        is_last[last[last >= 0]] = True
-        return np.flatnonzero(is_last)  # faster than sorting
-
-    def at(self, places: RowIndexes) -> pa.Array:
-        """Keys of the rows at these places."""
-        return self.dictionary.take(pa.array(self.codes[places]))
 
 
 def _one_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
