@@ -94,7 +94,7 @@ def _opened_below(folder: Path, path: Path, flags: int) -> int:
 
 
 def read_line(file: IO[bytes]) -> bytes:
-    """Read a line with its end; at the end of the file, read the beginning of a line.
+    """Read a line with its end. The last line of a file may be incomplete, without an end.
 
     Raises:
         ConnectError: the line is too long.

@@ -12,7 +12,7 @@ class Throttle:
         self._started = monotonic()
 
     async def wait(self, amount: int) -> None:
-        """Wait until `amount` records fit the rate.
+        """Wait until `amount` records since the start fit the rate.
 
         With a negative rate return at once; with a rate of 0 wait without end.
         """

@@ -96,7 +96,7 @@ class SecretIndex:
             self._counts[piece] += 1
 
     def remove(self, forms: Iterable[str]) -> None:
-        """Remove forms that were added, each once."""
+        """Undo one addition of each of these forms."""
         for piece in _pieces(forms):
             self._counts[piece] -= 1
             if self._counts[piece]:

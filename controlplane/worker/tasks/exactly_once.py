@@ -114,7 +114,8 @@ class ExactlyOnce:
         if not last:
             await self._commit()
             return
-        # The loop ends soon: the generator waits for the next poll, so the hook can be called.
+        # The generator has yielded this boundary, and goes on only at the next poll. So the hook
+        # can be called soon, and then the loop ends.
         while True:
             if await self._ask_and_commit():
                 return
@@ -186,7 +187,7 @@ class ExactlyOnce:
     async def _ask_and_commit(self) -> bool:
         """Call `update_offsets` with the offsets of this transaction (KIP-910), then commit.
 
-        False: the hook cannot be called before the next poll, so the transaction goes on.
+        False: the hook cannot be called now, so the transaction goes on.
         """
         if self._loaded.updates_offsets:
             further = await self._loaded.ask_for_offsets(self._offsets.values)

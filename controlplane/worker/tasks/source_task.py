@@ -106,8 +106,8 @@ class LoadedSourceTask(NamedTuple):
 
         The caller must change none of the offsets meanwhile.
 
-        A `RetriableError` is an empty answer. None: the hook cannot be called before the next poll;
-        until then, the offsets must not be committed.
+        A `RetriableError` is an empty answer. None: the hook cannot be called now, so the offsets
+        must not be committed yet.
         """
         try:
             return await self.driver.update_offsets(about_to_commit)
