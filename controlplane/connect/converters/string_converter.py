@@ -29,7 +29,7 @@ _BYTE_ORDER_MARKS: Final[Mapping[str, Mapping[bytes, str]]] = {
     "utf-16": {_BIG_ENDIAN_MARK: "utf-16-be", b"\xff\xfe": "utf-16-le"},
     "utf-32": {b"\0\0\xfe\xff": "utf-32-be", b"\xff\xfe\0\0": "utf-32-le"},
 }
-"""Byte-order marks of the character sets that may have one, with the codecs of the other bytes."""
+"""Byte-order marks by character set, each with the codec of the bytes that follow it."""
 
 
 class StringConverter(PlainConverter):

@@ -202,7 +202,7 @@ class ClaimedOffsetWriter:
                 continue
             del by_partition[partition]
         if failures:
-            # Raise an outage only if there is no other failure: the caller would retry in vain.
+            # Prefer another failure to an outage: after an outage the caller would retry, in vain.
             raise min(failures, key=lambda failure: isinstance(failure, LogUnavailable))
 
     async def _append(self, records: Sequence[Record]) -> None:

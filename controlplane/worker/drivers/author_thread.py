@@ -37,7 +37,8 @@ _STACK_MAX = 20
 class AuthorExit(ConnectError):
     """The connector's code cancelled its call, or raised an exception that callers cannot handle.
 
-    Such an exception is no `Exception`, or a `concurrent.futures.CancelledError`.
+    Either its class is not derived from `Exception`, or it is a
+    `concurrent.futures.CancelledError`.
     """
 
 

@@ -54,7 +54,7 @@ class SourceOffsetStore:
 
     Other threads may read the object.
 
-    A thread makes the object: the offsets of a state may be very many.
+    The constructor blocks; call it in a thread: a state may have very many offsets.
 
     Offsets change outside of the tasks only while the connector is stopped; then the next start
     makes a new object.

@@ -330,7 +330,7 @@ class SinkPipeline(_Pipeline):
         )
 
     def reverted(self, record: SinkRecord) -> Entry:
-        """Convert a record that the sink itself has made to a log entry of plain values.
+        """Return a log entry of plain values for a record that the sink itself has made.
 
         Raises:
             Exception: it cannot be converted.

@@ -23,7 +23,7 @@ FIRST_DELAY_MS = 300
 
 
 class Stage(Enum):
-    """Stage of a record's way in which it failed."""
+    """Stage at which a record failed (Kafka: `Stage`)."""
 
     TASK_PUT = "TASK_PUT"
     TRANSFORMATION = "TRANSFORMATION"
