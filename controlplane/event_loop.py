@@ -92,8 +92,8 @@ class _Slice:
 
 
 LARGE = 300
-"""Number of parts above which work moves to a thread (some 20 ms). A part is one config key with
-its value, or other work that takes as long."""
+"""Number of parts above which work moves to a thread; work of this size takes some 20 ms. A part is
+one config key with its value, or other work that takes as long."""
 
 
 async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:

@@ -106,7 +106,8 @@ class Surroundings(NamedTuple):
     """Available connector classes. None: Kafka's own, those of installed packages, and those of the
     configured catalogue (`controlplane.plugins`)."""
     outside: ExternalActions | None = None
-    """None: consumer groups of an embedded log; no actions on other logs (`default_actions`)."""
+    """Systems outside of Connect's topics. None: the consumer groups of an embedded log; no systems
+    if the log is not embedded (`default_actions`)."""
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())

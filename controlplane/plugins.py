@@ -167,7 +167,7 @@ def described(connector: type[Any]) -> Plugin:
 
 _KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
-"""Kafka's words for the boolean attributes of a class about transactions (KIP-618)."""
+"""Kafka's words for the boolean attributes `exactly_once` and `boundaries` of a class (KIP-618)."""
 
 
 def _support(connector: object, attribute: str) -> str | None:

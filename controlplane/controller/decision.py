@@ -91,9 +91,9 @@ class Decider:
     ) -> Plan | Rejected:
         """Decide a command for the state's release; answer every question of the decision.
 
-        With `complete`, the plan's outcome is the whole answer. With `believe_hooks`, a hook that
-        may block is not called; the plan lists this assumption (`assumed`). A cancelled decision
-        leaves no trace, except for what a hook has done.
+        With `complete`, the plan's outcome holds the whole answer to the client. With
+        `believe_hooks`, a hook that may block is not called; the plan lists this assumption
+        (`assumed`). A cancelled decision leaves no trace, except for what a hook has done.
         """
         context = self._context_of(state.profile)
         believed: list[AskHook] = []

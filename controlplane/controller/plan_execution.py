@@ -214,7 +214,7 @@ class PlanExecution:
         if ends_later:
             await self._end_later(request, plan.outcome, parts)
         if isinstance(request.command, SetLoggerLevel):
-            # Later: the notice of the command still has the earlier level.
+            # Deferred: the command's notice is still logged under the earlier level.
             asyncio.get_running_loop().call_soon(self._set_level, request.command, profile)
         return plan.outcome
 

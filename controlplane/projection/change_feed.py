@@ -28,9 +28,9 @@ MISSED_AT_ONCE = 1_000
 """Maximum missed records whose changes are computed before the first is sent, some MB."""
 
 MISSED_READS = 4
-"""Maximum concurrent reads of up to `MISSED_AT_ONCE` missed records. Longer reads have a limit of
-their own, of the same number. A long read holds a state and all missed records until the watcher
-has them. Further watchers wait."""
+"""Maximum concurrent reads of up to `MISSED_AT_ONCE` missed records. Longer reads are counted
+separately, with the same maximum. A long read holds a state and all missed records until the
+watcher has them. Further watchers wait."""
 
 RELEASES_WATCHED = 8
 """Maximum releases with watchers: each costs a state, and time for every entry."""

@@ -347,8 +347,8 @@ class LogTail:
     async def _notice_interruptions(self) -> None:
         """Report that the tail is interrupted or goes on again: the tail itself raises no error.
 
-        This polls a local flag, because a request could hang during an outage. If each attempt
-        fails before the first poll, the failure stays, and is reported once.
+        This polls a local flag, because a request could hang during an outage. If each attempt to
+        follow the log fails before the first poll, the failure stays, and is reported once.
         """
         log = self._log
         while True:

@@ -38,7 +38,7 @@ class Refold(Protocol):
 
 
 class FoldTask(NamedTuple):
-    """Task of a fold: a log and the reader whose state is to be computed."""
+    """Task of a fold: a log and the worker whose state is to be computed."""
 
     entries: tuple[Entry, ...]
     """All entries of the log, sorted by `core.order`."""
