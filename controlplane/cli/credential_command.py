@@ -71,7 +71,9 @@ def password(name: str, role: str) -> None:
 def _piped() -> str:
     try:
         text = sys.stdin.readline().rstrip("\r\n")
-        text.encode()  # standard input of the C locale passes other bytes on as surrogates
+        # In the C locale, Python decodes bytes that are no UTF-8 as surrogates. `encode` refuses
+        # them.
+        text.encode()
     except UnicodeError:
         raise InputRefused("the password on standard input is no UTF-8: encode it") from None
     if not text:

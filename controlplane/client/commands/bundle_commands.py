@@ -4,7 +4,7 @@
 
 A bundle is a JSON file. In our control plane, the import creates a connector with its offsets in
 one command (KIP-995). In Kafka's workers, it creates the connector stopped, sets its offsets, and
-only then starts it. A bundle with an empty list of offsets takes the same three steps in our
+only then starts it. A connector with an empty list of offsets takes the same three steps in our
 control plane, too (`_imported`). Each step may be repeated, so a second import completes an
 interrupted one.
 """

@@ -65,7 +65,7 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     """
     files, names, end = (arguments[name] for name in ("files", "names", "end"))
     if bool(files) is (arguments["begin"] is not None) or (files and (names or end)):
-        raise click.UsageError("give -f FILE, or --from MOMENT (then also --to and NAMEs)")
+        raise click.UsageError("give -f FILE, or --from MOMENT; --to and NAMEs need --from")
     return {**arguments, "files": read_declared(files) if files else []}
 
 

@@ -159,7 +159,9 @@ def _profile(release: str) -> Profile:
 
 
 def _unknown(error: UnknownRelease) -> InputRefused:
-    return InputRefused(f"{error}; give the release of Kafka on which it is based with --release")
+    return InputRefused(
+        f"{error}; set --release to the release of Kafka on which the worker or the jars are based"
+    )
 
 
 def _write(file: str, text: str) -> None:

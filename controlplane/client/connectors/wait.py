@@ -184,7 +184,8 @@ async def wait_until_running(api: Api, name: str, within_s: float) -> None:
 async def _wait_with_worker(api: Api, name: str, state: str, within_s: float) -> None:
     """Wait for a target state that has just been set, if a worker runs the connector.
 
-    It is one of Kafka's workers, or a worker that reports the new state to our service.
+    Kafka's workers always do. Our service may have no worker: then this returns after `REPORT_S`
+    at the latest.
     """
     latest = None
     if api.server.ours:

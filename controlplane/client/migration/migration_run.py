@@ -154,7 +154,7 @@ class MigrationRun:
         """
         if step is MigrationStep.DELETE:
             raise _with_words(
-                failure, f"the migration is complete except for this: {self._retry_advice}"
+                failure, f"all steps before the deletion are done: {self._retry_advice}"
             ) from None
         if isinstance(failure, Declined) and not self._may_have_effect:
             # The cluster has refused: this step had no effect, so it needs no undoing.

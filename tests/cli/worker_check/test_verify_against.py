@@ -220,7 +220,7 @@ async def test_servers_that_are_no_worker_of_the_cluster_are_refused(cluster: Cl
         result = await verify(cluster.where, "--against", url)
         with_release = await verify(cluster.where, "--against", url, "--release", "3.9", *SECONDS)
     assert (result.code, result.out) == (2, "")
-    assert "is of the unknown release 7.9.0-ccs: give the release of Kafka" in result.err
+    assert "is of the unknown release 7.9.0-ccs: set --release to the release" in result.err
     assert with_release.code == 1
 
 

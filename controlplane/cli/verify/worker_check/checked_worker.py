@@ -194,8 +194,8 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
         profile = read_profile(version)
     except UnknownRelease:
         raise InputRefused(
-            f"{api.name} is of the unknown release {short(version)}: give the release of Kafka "
-            "on which it is based with --release"
+            f"{api.name} is of the unknown release {short(version)}: set --release to the release "
+            "of Kafka on which the worker is based"
         ) from None
     check_support(profile, exactly_once=exactly_once)
     return profile
