@@ -63,9 +63,9 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     with one exception. Entries of different topics may change places if they have the same
     partition number and true time. No fold depends on that.
     """
-    # Let L be the last missing record. An entry whose computed time is too low has L's time and
-    # partition number in its true rank. So it precedes all entries with another time or partition
-    # number, by the true and by the computed rank.
+    # Let L be the last missing record; every present entry follows it. If the computed time of an
+    # entry is too low, its true time and its partition number are those of L. So the entry precedes
+    # all entries that differ from L in one of the two. The computed rank gives the same order.
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 

@@ -131,7 +131,7 @@ _EVENTS = (commands.RestartConnector, commands.RestartTask)
 _CHANGED_BY_WORKERS = (commands.ResetTopics, commands.RestoreConnector)
 """Commands whose records a worker may replace at any time, by records of the same keys.
 
-The tasks of a connector that an undo has resumed commit newer offsets.
+For example, an undo may resume a connector, whose tasks then commit newer offsets.
 """
 
 

@@ -270,7 +270,8 @@ def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
 def _must_stop(state: ClusterState, command: RestoreConnector) -> bool:
     """True if the connector must stop before its offsets change.
 
-    False if the undo restores a config without a target state: the connector would stay stopped.
+    False if the undo restores a config without a target state: no later part would start the
+    connector again.
     """
     name, config = command.connector, command.config
     stopped = state.config.targets.get(name) is Target.STOPPED

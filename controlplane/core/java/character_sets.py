@@ -105,8 +105,8 @@ _OF_ONE_CASE: Final = frozenset(("Lower", "Upper", "Ll", "Lu", "Lt"))
 def property_set(name: str, *, any_case: bool) -> CharacterSet | None:
     r"""Return the set of `\p{name}`: a POSIX class or a general category of Unicode.
 
-    None: unknown, or of one case under `(?i)`, which releases of Java read differently. The
-    version of Unicode is that of Python.
+    None: the name is unknown, or `any_case` is set for a class of one case (`Lu`). Releases of Java
+    read such a class differently under `(?i)`. The version of Unicode is that of Python.
     """
     if name in _POSIX:
         return None if any_case and name in _OF_ONE_CASE else _POSIX[name]

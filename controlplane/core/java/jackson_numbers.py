@@ -18,7 +18,7 @@ _INT_BITS: Final = 32
 """Limits of java.math.BigDecimal: digits of an exponent, bits of exponent and scale."""
 
 _LONG_TOKEN: Final = 500
-"""Length of a token in characters, from which Jackson makes a BigDecimal by its own parser."""
+"""Minimum characters of a token that Jackson parses to a BigDecimal by FastDoubleParser."""
 
 _LOOPING_NUMBER: Final = "2.2250738585072012e-308"
 _LOOPING_DOUBLE: Final = 5e-324

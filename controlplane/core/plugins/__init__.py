@@ -68,8 +68,8 @@ class Plugins:
         running_here: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue. If it lists one, a worker lacks Kafka's own plugins of the same
-        `type_group`, unless they are listed or bundled."""
+        """Plugins of a catalogue. Each hides Kafka's own plugins of its `type_group`, except listed
+        and bundled ones."""
         self.own = own or KafkaPlugins()
         """Kafka's own plugins and definitions."""
         self.added = tuple(more)

@@ -56,7 +56,8 @@ _CUT_URL = re.compile(
     r"""(?P<value>(?!\d{1,5}(?!\w)|port\b)[^/?#@\s"'…]+?)(?=…|\.{3}|\Z)""",
     re.IGNORECASE,
 )
-"""Start of a password in a URL that is cut. Up to five digits, and the word `port`, are a port."""
+"""Start of a password in a URL that is cut. Up to five digits, or the word `port`, count as a port
+and not as a password."""
 _RAW_USER_INFO = re.compile(
     r"""(?P<name>(?<=://)[^/?#:@\[\s"']*:)"""
     r"""(?P<value>(?!\d{1,5}(?!\w)|port\b)[^@\s"']{1,200}+(?:@[^@/?#\s"']++(?=@))*+)(?=@)""",
