@@ -28,8 +28,8 @@ class Page(Generic[T]):
     key of the last row that the client has.
 
     With `shared_keys`, consecutive rows may share a key, and the page may end between them. Then
-    `after=` may also have the number of the key's rows that the client has: `config@57#12`. A key
-    that itself ends like this always has the number, so no cursor has two meanings.
+    `after=` may also have the number of the key's rows that the client has: `config@57#12`. The
+    number is always given if the key itself ends in `#` and digits. So no cursor has two meanings.
 
     Without `shared_keys`, `x#1` is a key like any other, because clients may choose keys. A row
     with the key of an earlier row gets a key that no earlier row has.

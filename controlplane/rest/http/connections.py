@@ -113,7 +113,7 @@ class _Connection(H11Protocol):
         """Loop time of the last answer from the cache; uvicorn does not see these requests."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        # Slightly above the number from which uvicorn refuses requests, connections are closed.
+        # At the maximum uvicorn refuses requests. Connections far enough above it are closed here.
         most = self._limits.connections_max
         if len(self.connections) < most + at_once(most):
             super().connection_made(transport)
