@@ -92,7 +92,10 @@ def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | Clus
 
 
 def problem_lines(problems: Mapping[str, str], clusters: int) -> Iterator[str]:
-    """Yield a sentence for each problem; a single cluster need not be named twice."""
+    """Yield a sentence for each problem of a command on this number of clusters.
+
+    With several clusters, each sentence begins with the name of its cluster.
+    """
     for cluster, reason in problems.items():
         problem = ClusterProblem(cluster, reason)
         yield problem.sentence if clusters == 1 else problem.line

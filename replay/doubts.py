@@ -47,7 +47,7 @@ class DoubtKind(Enum):
 
 
 UNKNOWN_KINDS = frozenset({DoubtKind.STATE, DoubtKind.DELETIONS})
-"""Kinds of doubts about the last record of a key that was never archived."""
+"""Kinds of doubts in which the last record of a key may never have been archived."""
 
 
 class RetentionTimes(NamedTuple):
@@ -111,7 +111,7 @@ class AnswerDoubts(NamedTuple):
 
     @property
     def certain_sentence(self) -> str:
-        """Earliest certain moment, for people; empty if no record of a key's state may be missing.
+        """Earliest certain moment, for people; empty without a doubt of `UNKNOWN_KINDS`.
 
         A doubt of kind `RETENTION` names a moment in its own sentence.
         """

@@ -26,7 +26,7 @@ from replay.timeline.difference_rows import DiffSide, change_rows
 from replay.timeline.timeline_rows import CHANGES, plain_rows
 
 NO_ENDS = (None, None)
-"""Ends of two sides whose moments decide."""
+"""No fixed ends: the moments of the two sides decide."""
 
 
 class MomentRelease(msgspec.Struct, frozen=True):

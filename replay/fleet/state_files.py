@@ -128,7 +128,7 @@ class StateTask(msgspec.Struct, frozen=True):
     offsets: bool = True
     """False: another job folds the offsets."""
     offset_facts: dict[str, MarksByRelease] = {}
-    """Facts of such offsets that depend on the order, by cluster."""
+    """Facts from that other job that depend on the order between partitions, by cluster."""
 
     def __call__(self, cut: ClusterCut) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""

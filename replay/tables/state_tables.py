@@ -29,7 +29,7 @@ class StateTable(NamedTuple):
 
     rows: StateRows
     topics: Callable[[Topics, Sequence[str]], list[str]]
-    """Selects among the topics of a plan."""
+    """Selects the table's topics, from the names of Connect's topics and the topics of a plan."""
     tuples: Callable[[ClusterState], Iterable[OffsetRow]] | None = None
     """Makes the rows as tuples, which become columns faster; None: the table is small."""
 

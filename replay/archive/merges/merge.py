@@ -358,8 +358,8 @@ class Merger:
     def _discard(self, writer: str) -> None:
         """Remove the files of this merge that no manifest names; no other writer can name them.
 
-        If another merge has replaced the manifest of this merge, that manifest still names files to
-        keep.
+        If another merge has replaced the manifest of this merge, the replaced manifest still names
+        files to keep.
         """
         with suppress(ReplayError):  # if the store fails, the first error is the one to report
             chain = read_chain(self._store, self.cluster.name)

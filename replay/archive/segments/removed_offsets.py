@@ -43,7 +43,7 @@ class RemovedOffsets(NamedTuple):
         return int((np.minimum(self.ends[low:high], end) - starts).sum())
 
     def end_before(self, end: int) -> int:
-        """Offset after the last removed one before `end`; 0 if there is none."""
+        """End of the removed offsets before `end`: the last of them plus 1; 0 if there is none."""
         at = int(np.searchsorted(self.starts, end))
         return min(int(self.ends[at - 1]), end) if at else 0
 

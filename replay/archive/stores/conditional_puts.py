@@ -187,7 +187,7 @@ class ConditionalPuts:
 
 
 def client(system: fs.S3FileSystem) -> Any:
-    """Client of botocore with the options of Arrow's file system, which pickles them."""
+    """Client of botocore with the options of Arrow's file system, taken from its pickled form."""
     from botocore import UNSIGNED  # noqa: PLC0415 - the import takes 0.3 s
     from botocore.config import Config  # noqa: PLC0415
     from botocore.session import Session  # noqa: PLC0415
@@ -213,7 +213,7 @@ def client(system: fs.S3FileSystem) -> Any:
             retries={"mode": "standard"},
             connect_timeout=_limit_s(options["connect_timeout"], CONNECT_S),
             read_timeout=_limit_s(options["request_timeout"], ANSWER_S),
-            # Arrow uses neither proxies nor endpoints of AWS's files.
+            # Arrow uses neither proxies nor the endpoints in AWS's configuration files.
             proxies={},
             ignore_configured_endpoint_urls=True,
         ),

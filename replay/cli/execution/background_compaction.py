@@ -37,9 +37,9 @@ CHECK_S = 60
 GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
-They stay for half of the interval if that is shorter. The time counts from the last merge. With a
-time longer than the interval, every removal would come too early. The next check after this time
-removes them; if the capture ends before, the next compaction does.
+The time counts from the last merge. The next check after this time removes the files; if the
+capture ends before, the next compaction does. They stay for half of the interval if that is
+shorter. A time longer than the interval would never end, because each merge restarts it.
 """
 
 NICENESS = 10

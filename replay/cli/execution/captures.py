@@ -134,7 +134,7 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
     _tell_what_follows(
         [look.source for look in looks if look.captured and look.source in living], job
     )
-    # Nothing runs beside captures of dumps only: they end at once.
+    # Without a live log the command ends at once: no compaction runs beside it.
     compaction = job.compaction if living or streamed else None
     async with compaction.running() if compaction else nullcontext():
         successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
@@ -287,7 +287,7 @@ async def _streamed(
 # --- output -------------------------------------------------------------------------------------
 
 TOPICS_SHOWN = 5
-"""Greatest number of other topics to print: a dump has few, a broker may have hundreds."""
+"""Greatest number of other topics to print: a dump of a whole broker may have hundreds."""
 
 
 def _print_results(captured: Sequence[CaptureResult], output: str) -> None:

@@ -184,7 +184,7 @@ def _with_partitions(
 
 
 def _changed_keys(old: Any, new: Any) -> Iterator[str]:
-    """Keys whose values differ between two tables; none if one of them is no table.
+    """Keys whose values differ between two mappings; none if one of them is no mapping.
 
     Values are compared by their `repr`: 1, 1.0 and true are equal in Python, but not in Java.
     """
