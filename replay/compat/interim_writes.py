@@ -76,8 +76,8 @@ WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
     ("restart_requests", "a restart with includeTasks or onlyFailed is treated as a plain one"),
 )
-"""Requests that only the newer release knows, and their fate while an older worker receives
-or leads them."""
+"""Requests that only the newer release knows, and their result while an older worker receives
+them, or handles them as the leader."""
 
 
 def remarks(roll: ReleaseChange) -> Iterator[str]:

@@ -132,7 +132,7 @@ class LogReadings:
     def _folded(
         self, topic: str, profile: Profile, *, exactly_once: bool | None = None
     ) -> ClusterState:
-        """State of one topic for a shared result, which must not hold its profile."""
+        """State of one topic, with the profile `KIP`, because several releases share the state."""
         support = self.exactly_once if exactly_once is None else exactly_once
         state = fold(
             self.entries_of(topic),

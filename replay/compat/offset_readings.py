@@ -131,7 +131,7 @@ class _OffsetComparison:
         """Changes by the identities of both facts. Causes also depend on exactly-once support."""
 
     def changes(self, before: ClusterState, after: ClusterState) -> list[Change]:
-        """Differences between two states; none without a comparison if both share the facts."""
+        """Differences between two states; nothing is compared if both share one object of facts."""
         old, new = self._facts_of(before), self._facts_of(after)
         if old is new:
             return []

@@ -72,9 +72,9 @@ class LocalEngine:
     ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
 
-        With `past`, the plan also has the doubts about the time before the moment. Its earliest
-        certain moment may then lie before the moment, and otherwise not. `ends` are the end offsets
-        that an earlier plan has found for the moment, because the archive may have grown.
+        With `past`, the plan also has the doubts about the time before the moment. Only then can
+        its earliest certain moment lie before the moment. `ends` are the end offsets that an
+        earlier plan has found for the moment. They keep the cut the same if the archive has grown.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.

@@ -84,7 +84,7 @@ class NumberedKeys(NamedTuple):
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> "NumberedKeys":
-        """Number the keys of a column. Equal keys get one number, in any dictionary."""
+        """Number the keys of a column; equal keys of different dictionaries get one number."""
         whole = _one_dictionary(column)
         indices = whole.indices
         if indices.null_count:

@@ -20,7 +20,7 @@ class InterruptedCommands:
         self._begun: dict[bytes | None, DecodedRecord] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Track a command; the record that ends or forgets it has the same key."""
+        """Track a command; the record of its end, or its tombstone, has the same key."""
         if isinstance(decoded.record, CommandAccepted):
             self._begun[decoded.entry.key] = decoded.without_states
         else:
@@ -28,7 +28,7 @@ class InterruptedCommands:
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report commands that have neither ended nor been forgotten."""
+        """Report commands with neither a record of their end nor a tombstone."""
         for decoded in self._begun.values():
             command: CommandAccepted = decoded.record
             verb = command.command.get("command", "a command")

@@ -6,8 +6,8 @@ same topics count generations separately. One *interleaving* has two reports:
 1. A worker joins a new generation, lower than that of a worker of the other group.
 2. Then that other worker reports its own, higher generation.
 
-Two groups interleave again and again. A group without members restarts its count and catches up,
-but that interleaves only once.
+Two groups interleave again and again. A group without members restarts its count. When the count
+reaches the former generations again, one group alone seems to interleave, but only once.
 """
 
 from collections.abc import Iterator

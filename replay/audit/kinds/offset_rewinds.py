@@ -1,8 +1,8 @@
 """Rewinds and resets of source offsets.
 
 An offset is a map, and only its connector knows which fields matter. It counts as rewound if a
-number in it fell and no other field advanced. A position may fall when a new file begins. The
-number at the end of a name counts, too (`binlog.000004`).
+number in it fell and no other field advanced. A position may fall when a new file begins. A number
+at the end of a text value counts, too (`binlog.000004`).
 """
 
 import re

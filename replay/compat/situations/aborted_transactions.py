@@ -151,7 +151,10 @@ _ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
 
 
 def _again(records: _CommittedAndAborted) -> Iterator[str]:
-    """Commands that write committed records again; for a config or task, its whole set."""
+    """Commands that write committed records again.
+
+    If a wrong record belongs to a set (`is_of_a_set`), the whole set is written.
+    """
     keys = set(records.wrong)
     if any(records.is_of_a_set(key) for key in keys):
         keys |= {key for key in records.last if records.is_of_a_set(key)}

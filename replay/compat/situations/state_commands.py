@@ -1,8 +1,8 @@
 """Commands that preserve a connector's state.
 
 Some steps need a quiet connector: paused or stopped, so its tasks write nothing. The commands after
-them restore its earlier target state. Other steps need one more record of the target state: the
-command writes the present state again.
+them restore its earlier target state. Other steps need one more record of the target state. Their
+command requests the present state again.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,10 @@ HOLES_LISTED = 1_000
 
 
 _NOT_LISTED = {"listed", "doubts"}
-"""Fields that a document of a partition lacks: `ranges` has the first, the cluster the second."""
+"""Fields that the document of a partition leaves out.
+
+The document has `listed` as `ranges`; the document of the cluster has `doubts`.
+"""
 
 
 class PartitionCoverage(NamedTuple):

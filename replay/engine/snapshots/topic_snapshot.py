@@ -58,7 +58,9 @@ def thawed(
     *,
     exactly_once: bool,
 ) -> dict[str, dict[Profile, TopicSnapshot]]:
-    """Thaw the states of these releases, by topic; topics without all releases are left out.
+    """Thaw the states of these releases, by topic.
+
+    A topic is left out if the state of one of the releases is missing.
 
     Raises:
         ArchiveCorrupt: the file is missing or altered.
