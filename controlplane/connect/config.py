@@ -24,7 +24,7 @@ _ONLY_TYPES = {
     "non-empty list": "LIST",
     "valid regex": "STRING",
 }
-"""First words of a `valid` text that fits only one type, with this type."""
+"""The only type that a `valid` text fits, by the first words of that text."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only
@@ -76,8 +76,9 @@ def _check_words(definition: ConfigKey, words: str) -> None:
     """Check that words for valid values fit the type of the key.
 
     Raises:
-        ValueError: no value could be valid, a comma lacks its space, or a case-insensitive text has
-            lower case.
+        ValueError: the words do not fit the type, or their range is empty. Or a comma between texts
+            lacks its space. Or a case-insensitive text has lower case: values are converted to
+            upper case before they are compared.
     """
     is_number, texts, fault = definition.type in _NUMBERS, _TEXTS.match(words), None
     only_type = _only_type(words)
@@ -95,7 +96,7 @@ def _check_words(definition: ConfigKey, words: str) -> None:
     elif texts is not None and "," in texts[1].replace(", ", ""):
         fault = "lacks a space after a comma: write for example '[none, all]'"
     elif texts is not None and words.startswith(_ANY_CASE) and texts[1] != texts[1].upper():
-        fault = "has lower case, which no value can match: write upper case"
+        fault = "has lower case, but values are compared in upper case: write upper case"
     if fault is not None:
         raise ValueError(
             f"key {definition.name!r} has the type {definition.type}, but valid={words!r} {fault}"

@@ -16,8 +16,8 @@ SETTING = "connectors.folders"
 
 
 LONGEST_LINE_BYTES = 256 * 2**20
-"""Limit of a line. It is in memory until its end has been written, and all connectors share that
-memory. Kafka's limit is 2**30 characters, the largest buffer of its task."""
+"""Maximum length of a line. A connector reads a whole line into memory, and all connectors of the
+process share that memory. Kafka's limit is 2**30 characters, the largest buffer of its task."""
 
 
 class FileAccess:

@@ -83,7 +83,8 @@ class FileStreamSource(FileConnector, Source):
     def _lines(self, path: Path, position: int, most: int) -> Iterator[tuple[str, int]]:
         """Yield whole lines from a position on, each with the position after it.
 
-        An unchanged file is not read again: an incomplete last line may be long.
+        An unchanged file is not read again. Otherwise, each call would read an incomplete last line
+        from its start, and that line may be long.
 
         Raises:
             ConnectError: the file may not or cannot be opened, or a line is too long.

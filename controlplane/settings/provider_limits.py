@@ -66,7 +66,7 @@ class NameLimit:
         """Refuse an invalid pattern.
 
         Raises:
-            BadValue: the pattern is invalid, or cannot be matched as Java does.
+            BadValue: the pattern is invalid, or `JavaPattern` does not support it.
         """
         _ = self._pattern
 

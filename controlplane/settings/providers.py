@@ -60,7 +60,10 @@ class ResolvedText(NamedTuple):
     ttls_ms: Mapping[str, int]
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
     refused: Mapping[str, str]
-    """References that stay because a limit forbids them: the setting by reference."""
+    """References that stay because a limit of their provider forbids them.
+
+    The value of each is the name of the limit's setting.
+    """
     unresolved: Mapping[str, str]
     """References that stay because no provider has their value: the reason by reference."""
 

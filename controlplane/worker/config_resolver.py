@@ -41,8 +41,8 @@ A shorter line, such as `}`, is no secret.
 LINES_HIDDEN = 200
 """Maximum number of lines of a value that are hidden line by line.
 
-Later lines are hidden only within the whole value. Each line takes memory. A private key has fewer
-lines; a bundle of certificates may have thousands.
+Lines beyond this number are hidden only where a message shows the whole value. Each line takes
+memory. A private key has fewer lines; a bundle of certificates may have thousands.
 """
 
 KEY_CHARACTERS = 8
@@ -69,9 +69,9 @@ VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
 FORMS_KEPT = 100
-"""Number of forms (`HiddenForms`) per reference, counted from its newest value on.
+"""Limit of forms (`HiddenForms`) per reference, counted from its newest value to its oldest.
 
-Once this number is reached, older values are hidden only as a whole, not line by line.
+Once the newer values have this many forms, older ones are hidden only as a whole, not line by line.
 """
 
 
@@ -115,8 +115,9 @@ class ConfigResolver:
     ) -> ResolvedReferences:
         """Return a config with its references replaced; null values are left out.
 
-        A reference stays if a limit forbids it, or if no provider has its value. `notices`:
-        receives warnings about such references, at most `WARNED_MAX` of each kind per value.
+        A reference stays if no provider has its value, or if a limit of its provider forbids it.
+        Such limits are `allowed.paths` and `allowlist.pattern`. `notices`: receives warnings about
+        references that stay, at most `WARNED_MAX` of each kind per value.
 
         Raises:
             ConnectError: a provider fails.
@@ -183,18 +184,19 @@ class ConfigResolver:
         """Return task configs with references in place of the values of the connector's providers.
 
         Earlier values are replaced, too: the connector may have read one before the provider
-        changed it. If a provided value appears in a form that cannot be replaced, the whole value
-        of the key is replaced. References are resolved in values only, so a provided value in a key
-        is refused. `class_keys`: keys that the connector's class defines; they are public.
+        changed it. A task config may contain a provided value in a form that cannot be replaced,
+        such as an escaped one. Then the connector config's text at the same key replaces the whole
+        value, if that text has a reference. Otherwise, the task config is refused.
+
+        References are resolved in values only, so a provided value in a key is refused, too.
+        `class_keys`: keys that the connector's class defines; they are public.
 
         Kafka's `AbstractHerder#reverseTransform` differs in two points. It always replaces the
         whole value of a key, even if the connector has changed it. It keeps the values under keys
         that the connector config lacks.
 
         Raises:
-            ConnectError: a provider fails, or a key contains a provided value. Or the value of a
-                key contains a provided value that cannot be replaced. This is no error if the
-                connector config has a reference at this key.
+            ConnectError: a provider fails, or a task config is refused.
         """
         references = {
             key: (str(value), self._resolved_text(key, str(value)).text)

@@ -1,4 +1,8 @@
-"""External actions of a worker's control plane: restarts, and actions by the clients of tasks."""
+"""External actions of a worker's control plane.
+
+The worker itself restarts its connectors and tasks. The clients of its tasks execute the other
+actions: they change consumer groups, fence producers, and write source offsets.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -353,7 +353,8 @@ class InstanceFactory:
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
             await draft.thread.call(_topics_regex, draft.config),
         )
-        # After this call, steps before the run must not fail: only the run closes transformations.
+        # This call makes the transformations, and only the run of the task closes them. So the
+        # steps between this call and the start of the run must not fail.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )
@@ -393,8 +394,8 @@ class InstanceFactory:
         """Return the config of a connector as its author gets it.
 
         Raises:
-            ConnectError: a setting that commands read is a reference; `tasks.max` is invalid; a
-                regular expression of `topic.creation.*` cannot be matched.
+            ConnectError: a provider fails, or a setting that commands read is a reference. Or
+                `tasks.max` is invalid, or `TopicRules.of` refuses a setting of `topic.creation.*`.
         """
         _check_readable(config)
         resolved = self._resolved(name, connector, config, config)
@@ -479,7 +480,7 @@ def _topics_regex(config: Mapping[str, str]) -> JavaPattern | None:
     """Return the pattern for the topics of a sink; None: it lists their names. May take long.
 
     Raises:
-        ConnectError: the pattern cannot be matched.
+        ConnectError: the pattern is invalid, or this worker does not support it.
     """
     pattern = config.get(TOPICS_REGEX) or ""
     if not trim(pattern):

@@ -1,6 +1,7 @@
 """Classes of connectors from `plugin.path`: Python modules, and directories of them.
 
-An entry that can be the name of a module is one: `plugins` is a module, `./plugins` a directory.
+An entry that can be a module's name is read as one: `plugins` names a module, `./plugins` a
+directory.
 
 A module is imported only if the operator has named it in `plugin.path`. Classes that installed
 packages declare are the exception: `controlplane.plugins` imports them at the start. No REST
@@ -37,7 +38,10 @@ _IMPORTERS = (
     metadata.__file__,
     process_exits.__file__,
 )
-"""Files whose lines in a trace are no author's: Python's import, and the guard of `os._exit`."""
+"""Files of Python's import system, and of the guard of `os._exit`.
+
+The error about a failed import names the author's line, so it skips lines of these files.
+"""
 
 SHIPPED = connectors.__name__
 """Module of the connectors that ship with this project."""

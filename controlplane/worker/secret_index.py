@@ -1,10 +1,15 @@
 r"""Search of texts for many secrets at once, also in escaped forms.
 
 A message may show a secret as `repr`, JSON or `bytes` do, and escape such a text again. So secrets
-are searched in a text and in its bare text, which has no backslashes. In a bare text, an escape by
-digits (`\xe4`) is replaced by its character. Other escapes lose only their backslashes. A control
-character whose escape has a letter is replaced by this letter. The bare text of `it\'s\n` is
-`it'sn`, as is that of `it's` with a line feed.
+are searched in a text and in its bare text. These replacements make the bare text, which has no
+backslashes:
+
+- An escape by digits becomes its character: `\xe4` becomes `ä`.
+- Another escape loses its backslashes: `\'` becomes `'`, and `\n` becomes `n`.
+- A line feed that is not escaped becomes `n`, too. The characters backspace, tab, form feed and
+  carriage return become `b`, `t`, `f` and `r`.
+
+So `it\'s\n` has the bare text `it'sn`. The text `it's`, followed by a line feed, has the same one.
 """
 
 import re
@@ -47,7 +52,10 @@ _ESCAPE = re.compile(
 """Escapes and control characters. The first form is a pair of surrogates, as in JSON."""
 
 _LETTERS = {"\b": "b", "\t": "t", "\n": "n", "\f": "f", "\r": "r", "\\": ""}
-r"""Bare text of characters whose escapes have a letter (`\n`); that of a backslash is empty."""
+r"""Bare text of control characters: the letter of their escape, such as `n` of `\n`.
+
+The bare text of a backslash is empty.
+"""
 
 _CODES = str.maketrans(_LETTERS)
 
@@ -61,9 +69,11 @@ Span = tuple[int, int]
 def forms_of(secret: str) -> set[str]:
     r"""Return the texts to search for: the secret, its bare text, and that of its bytes.
 
-    A message may have a backslash before the secret. Before `x41bc`, it makes the escape `\x41`.
-    So `Abc`, the bare text of `\x41bc`, is another form of `x41bc`. Texts of less than
-    `SECRET_CHARACTERS` are left out.
+    A message may have a backslash directly in front of the secret. Then the start of the secret can
+    look like an escape. With the secret `x41bc`, the message has `\x41bc`, whose bare text is
+    `Abc`. So `Abc` is another form of the secret `x41bc`.
+
+    Texts of less than `SECRET_CHARACTERS` are left out.
     """
     bare_forms = {_bare(secret)}
     if not secret.isascii():

@@ -52,13 +52,16 @@ SETTINGS = RuntimeSettings(
 
 
 class _TrialNotices(LeveledNotices):
-    """Writes the warnings of a trial to standard error, and keeps the failure of task configs."""
+    """Writes the warnings of a trial to standard error.
+
+    If the task configs of the connector cannot be published, the object also keeps the reason.
+    """
 
     def __init__(self) -> None:
         super().__init__(takes_info=lambda: False)
         self._lines = logger()
         self.split_failure: str | None = None
-        """Reason why the connector has no task configs."""
+        """Reason of the last failure to publish task configs; None: there was no failure."""
 
     def info(self, event: str, **facts: Any) -> None:
         """Ignore a normal event."""

@@ -100,7 +100,7 @@ def test_a_default_in_the_place_of_the_type_is_explained() -> None:
             {"valid": "(case insensitive) [none, ALL]"},
             (
                 "key 'n' has the type STRING, but valid='(case insensitive) [none, ALL]' has lower "
-                "case, which no value can match: write upper case"
+                "case, but values are compared in upper case: write upper case"
             ),
         ),
         (

@@ -68,7 +68,8 @@ class UntypedValue(DataError):
 def _path(container: Any, value: Any, path: str) -> str | None:
     """Return the path of a value in dicts and lists; None: not found. A key has its dict's path.
 
-    Members are visited in the writer's order, so the recursion is no deeper than the writer's.
+    The search visits members in the same order as `JsonWriter.value`, which has failed at this
+    value. So the search ends at this value, too, and never recurses deeper than the writer did.
     """
     if container is value:
         return path

@@ -263,7 +263,10 @@ def hashable(key: Any) -> Any:
 
 
 _Entries = dict[Any, tuple[Any, Any]]
-"""Identity of a key in Java → key and value. Python takes 1, 1.0 and True as one key."""
+"""Entries of a map: pairs of key and value, by the identity of the key in Java (`frozen`).
+
+The keys 1, 1.0 and true differ in Java, but a Python dict takes them as one key.
+"""
 
 
 def _map_of_schema(entries: _Entries, keys: Schema | None, values: Schema | None) -> SchemaAndValue:

@@ -27,7 +27,8 @@ _Temporal = dt.date | dt.time
 def string_form(schema: Schema | None, value: Any) -> str:
     """`value.toString()`: `{a=1, b=[x, null]}`, `Struct{id=7}`, `1.0E10`.
 
-    An object of another class has its own `str`. Dates are written in UTC.
+    Dates are written in UTC. If Connect has no type for the class of a value, such as `UUID`, the
+    text is Python's `str(value)`.
 
     Raises:
         DataError: the value contains bytes. In Java, their text does not show their content.

@@ -54,7 +54,8 @@ class TopicPatterns(NamedTuple):
         """Return the pattern for the whole list.
 
         Raises:
-            InvalidValue: the pattern cannot be matched. For an invalid one, the text is Kafka's.
+            InvalidValue: the pattern is invalid, or this worker does not support it. For an invalid
+                pattern, the text is Kafka's.
         """
         too_long = [self.joined] if len(self.joined) > LENGTH_MAX else []
         for pattern in (*too_long, *self.patterns, self.joined):
@@ -64,7 +65,7 @@ class TopicPatterns(NamedTuple):
         return JavaPattern.of(self.joined)
 
     def check(self) -> None:
-        """Refuse patterns that Java accepts, and that cannot be matched here.
+        """Refuse patterns that Java accepts, but that this worker does not support.
 
         Raises:
             InvalidValue: there is such a pattern.
@@ -82,7 +83,8 @@ def compiled_regex(key: str, pattern: str) -> JavaPattern:
     """Return the pattern of a setting with one regular expression.
 
     Raises:
-        InvalidValue: the pattern cannot be matched. For an invalid one, the text is Kafka's.
+        InvalidValue: the pattern is invalid, or this worker does not support it. For an invalid
+            pattern, the text is Kafka's.
     """
     reason = matching_error(pattern)
     if reason is not None:
@@ -115,7 +117,7 @@ def topic_groups_error(config: Mapping[str, str | None]) -> str | None:
 
 
 def check_patterns(subject: ValidationSubject, kind: str, checked: KeyChecks) -> None:
-    """Add an error for each pattern that cannot be matched here."""
+    """Add an error for each pattern that this worker does not support."""
     for key, error in list(_errors(subject, kind, checked)):
         add_errors(checked, key, error)
 

@@ -225,7 +225,7 @@ class KafkaClients:
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
         """Open a writer that copies the task's offsets to the worker's offsets topic.
 
-        None: the task's producer writes to the cluster of that topic, so it writes the copies, too.
+        None: the task's producer writes to the worker's cluster, so it writes the copies itself.
         """
         if self.offsets.remote_topic(config) is None:
             yield None

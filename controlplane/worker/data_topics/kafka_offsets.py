@@ -114,7 +114,11 @@ class RoutedOffsetWriter:
     def __init__(
         self, is_for_first: Callable[[str], bool], first: OffsetWriter, second: OffsetWriter
     ) -> None:
-        """`is_for_first` returns True for the topics of the first writer, as drafts name them."""
+        """`is_for_first` gets the topic of a draft; True: the first writer writes this draft.
+
+        A draft names its topic as `ClusterState.offsets` does: with a mark if the topic is on
+        another cluster (`remote_name`).
+        """
         self._is_for_first = is_for_first
         self._first = first
         self._second = second

@@ -73,8 +73,9 @@ class TopicRules:
         Regular expressions may take seconds to read.
 
         Raises:
-            ConnectError: a regular expression cannot be matched; a number is invalid; the default
-                group lacks one.
+            ConnectError: a regular expression is invalid, or this worker does not support it. Or a
+                number is invalid. Or the group `default` lacks its number of partitions or its
+                replication factor.
         """
         if not has_topic_rules(config):
             return None
@@ -115,7 +116,8 @@ class _GroupReader:
         `default` is None for the default group itself.
 
         Raises:
-            ConnectError: a regular expression cannot be matched; a number is invalid or missing.
+            ConnectError: a regular expression is invalid, or this worker does not support it. Or a
+                number is invalid, or the default group lacks it.
         """
         prefix = f"{TOPIC_CREATION}{name}."
         own = dict(self._own_settings(prefix))

@@ -125,7 +125,8 @@ class AtLeastOnce:
             dispatched += len(part)
 
     async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
-        # Topics first: if one cannot be created, `finish` must not wait for records in flight.
+        # Create the topics before any record is registered as in flight. If a topic cannot be
+        # created, the records are never sent. `finish` must not wait for their acknowledgements.
         records = (item.converted for item in items if isinstance(item, SentRecord))
         topics = {record.topic for record in records if record is not None}
         await self._loaded.topics.ensure(self._producer, topics)

@@ -128,7 +128,8 @@ class ExactlyOnce:
             self._loaded.metrics.dropped += 1
             self._dropped.append((record, None))
             return
-        # The first topic gets the offsets. As in Kafka, records never go to that topic.
+        # The transaction writes offsets to the first of `offsets.topics`: the connector's own
+        # offsets topic, if any, else the worker's. As in Kafka, records must not go to that topic.
         if converted.topic == cluster_name(self._loaded.offsets.topics[0]):
             raise record_failure(
                 f"Source connector {self._loaded.identity.connector} cannot produce to its own "
