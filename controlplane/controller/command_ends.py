@@ -6,8 +6,9 @@ for "finished", because the steps have been read back. Instead, "finished" share
 next command's "accepted" record. If no command follows, it is written soon after the answer. Both
 records are in the same partition, "finished" first.
 
-A retry may append an end late. So a command waits while an end of its queue is under way. Therefore
-no step of a later command precedes the end of an earlier one of the same connector.
+A retry may append a "finished" record late. So a command first waits until its queue has no running
+append of a "finished" record. Therefore no step of a later command precedes the "finished" record
+of an earlier command of the same connector.
 
 A crash may lose a waiting record. Then `recover` ends the command again, with the same result
 (`may_end_later`).
@@ -92,7 +93,11 @@ class CommandEnds:
         return positions
 
     def stop(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
-        """Begin no further append; return running ones with only ends, for the caller to cancel."""
+        """Begin no further append; return the running appends of ends for the caller to cancel.
+
+        An append that also contains records of a later command is not returned: the task of that
+        command runs it.
+        """
         self._take()
         return [*self._flushes]
 

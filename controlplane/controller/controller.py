@@ -276,7 +276,7 @@ class Controller:
         """Run a command to its end, once: a repeated command id gets the same answer.
 
         The command follows the rules of the profile's release; None: the controller's. A cancelled
-        call cancels its command if that has not begun, and no other caller waits for it.
+        call cancels its command only if the command has not begun and has no other caller.
 
         Raises:
             TooMany: too many commands wait.
@@ -455,7 +455,8 @@ class Controller:
             answer = await self._execution.perform(request, plan, accepted=True)
             if isinstance(answer, Rejected):
                 ending, rejected = "failed", answer
-        else:  # a command that is given up has no steps: only its refusal is recorded
+        else:
+            # `TAKEN_BACK` has steps to undo. `GIVEN_UP` has none: only the failure is recorded.
             await self._execution.take_back(request, recovery.plan.steps, rejected)
         records = self._execution.take_written_count(request)
         self._notices.recovered(request, ending, rejected, records)

@@ -17,8 +17,9 @@ CALLS_AT_ONCE = 8
 CLOSE_S = 5.0
 """Time in seconds from `close` on, after which the dry runs that still wait for a call are ended.
 
-`close` itself returns at once. Commands that wait for a call are cancelled immediately. A worker
-waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
+`close` itself returns at once. `Controller.close` has then already cancelled the commands that wait
+for a call. By default, a Java worker waits equally long for its tasks to stop
+(`task.shutdown.graceful.timeout.ms`).
 """
 
 

@@ -65,7 +65,8 @@ class StoredGroups:
         if GROUPS_TOPIC not in await self._log.topics():
             return False
         async with self._changing:
-            await self._log.ends([GROUPS_TOPIC])  # decides appends whose outcome is unknown
+            # Waits until each cancelled append is committed or refused: the read must not miss one.
+            await self._log.ends([GROUPS_TOPIC])
             async for batch in self._log.read([GROUPS_TOPIC], {GROUPS_TOPIC: [self._end]}):
                 for entry in batch.entries():
                     if not entry.aborted and entry.key is not None:
@@ -113,7 +114,7 @@ class StoredGroups:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of partitions; that of a partition that does not exist is unknown.
+        """Return the end of each partition; for a missing partition, return the reason instead.
 
         Raises:
             ExternalActionFailed: the log cannot be read.
@@ -243,7 +244,9 @@ class EmbeddedActions(LogGroups):
     """
 
     async def perform(self, action: AnyAction) -> None:
-        """Alter or delete a group of the log; else act as without external systems.
+        """Alter or delete a group of the log.
+
+        `NoExternalSystems` performs every other action, and all actions on a log without groups.
 
         Raises:
             ExternalActionFailed: the log cannot be written. Or the action sets offsets of another

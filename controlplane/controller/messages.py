@@ -71,7 +71,7 @@ def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bo
 
 
 def not_written(command: AnyCommand) -> str:
-    """Message of an outage during a write. The record may still be in the log, now or later."""
+    """Message of an outage during a write. The write may have succeeded, or may succeed later."""
     if isinstance(command, commands.RestartConnector):
         return f"Error writing {_restart_request(command)} to Kafka"
     return _FAILURES.get(type(command), "Error writing to Kafka")

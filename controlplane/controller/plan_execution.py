@@ -132,7 +132,7 @@ class LateEnds(Protocol):
         ...
 
     def stop(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
-        """Begin no further append; return running ones with only ends, for the caller to cancel."""
+        """Begin no further append; return the appends to cancel (see `CommandEnds.stop`)."""
         ...
 
 
@@ -231,7 +231,7 @@ class PlanExecution:
             await self._writer.read_back(await self._ends.flush())
 
     def stop_ends(self) -> Sequence["asyncio.Task[Sequence[Position]]"]:
-        """Write no further ends; return the appends of ends, for the caller to cancel."""
+        """Write no further "finished" records; return the appends to cancel (`LateEnds.stop`)."""
         return [] if self._ends is None else self._ends.stop()
 
     async def _overtaken(
