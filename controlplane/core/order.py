@@ -187,7 +187,9 @@ def rank_batches(
 
 
 def limit_at(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
-    """Rank of the last record included at a moment: a record or a time (see `ends_at`).
+    """Rank of the last record included at a moment.
+
+    `moment`: text that names a record or a time (see `ends_at`).
 
     Raises:
         UnknownMoment: the text has another form, the log has no such record, or begins later.

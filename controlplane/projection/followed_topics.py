@@ -57,10 +57,10 @@ class FollowedTopics:
     async def until_others(self, followed: Iterable[str], partitions: Mapping[str, int]) -> None:
         """Wait until a topic outside of `followed` must be followed, or a followed one has changed.
 
-        `partitions`: numbers of partitions before the tail began; a tail reads no later partitions.
-        Additional partitions, deleted topics and offsets topics of connectors are polled; a
-        requested topic ends the wait at once. A requested topic that the log lacks is polled too: a
-        replaced log may have lost it.
+        `partitions`: number of partitions per topic before the tail began. A tail does not read
+        partitions that are added afterwards. Additional partitions, deleted topics and offsets
+        topics of connectors are polled; a requested topic ends the wait at once. A requested topic
+        that the log lacks is polled too: a replaced log may have lost it.
         """
         previous, followed = None, {*followed}
         while True:

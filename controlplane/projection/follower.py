@@ -125,8 +125,9 @@ class Follower:
     async def whole_state(self, profile: Profile) -> ClusterState:
         """Return the current state; wait for the end of a group of entries that is being folded.
 
-        A subscription that begins before the next `await` gets every entry after this state. During
-        a group, `state` is older: it lacks entries of the group that are folded already.
+        A subscription that begins before the next `await` gets every entry after this state. The
+        method `state` does not guarantee this. While a group is being folded, `state` returns the
+        state before the group. A new subscription then misses the entries that are folded already.
 
         Raises:
             UnknownRelease: the log is read with exactly-once support, which the release lacks.
@@ -285,7 +286,8 @@ class LogTail:
     async def run(self) -> None:
         """Follow the log until this is cancelled; retry after failures, with backoff.
 
-        A defect of this program ends it. Its failure stays; `Follower.state` raises the defect.
+        Any exception but `LogError` is a defect of this program, and ends this method. From then
+        on, `Follower.failure` has the reason, and `Follower.state` raises the exception.
         """
         pauses = self._pauses()
         while True:
@@ -347,8 +349,9 @@ class LogTail:
     async def _notice_interruptions(self) -> None:
         """Report that the tail is interrupted or goes on again: the tail itself raises no error.
 
-        This polls a local flag, because a request could hang during an outage. If each attempt to
-        follow the log fails before the first poll, the failure stays, and is reported once.
+        This polls a local flag, because a request could hang during an outage. Each attempt of
+        `run` to follow the log starts this method anew, and only a poll clears `failure`. So if
+        each attempt fails before its first poll, `failure` stays set. The outage is reported once.
         """
         log = self._log
         while True:

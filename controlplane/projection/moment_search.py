@@ -49,7 +49,9 @@ class MomentPosition(NamedTuple):
 async def moment_position(
     log: ReadableLog, moment: str, topics: Topics, stop: Ends
 ) -> MomentPosition:
-    """Return the position of a moment in these topics: a record or a time, not a vector.
+    """Return the position of a moment in the topics of `stop`.
+
+    `moment`: text that names a record or a time; a vector of offsets is not accepted.
 
     Raises:
         UnknownMoment: the text is no moment, the record is missing, or the topics begin later.
@@ -89,7 +91,8 @@ async def _limit(
     """Return the rank of the last included records; None if the whole log must be read for it."""
     if "@" not in moment:
         limit = time_limit(read_time_ms(moment))
-        # Without a snapshot before the time, the time may precede the first record.
+        # Without a snapshot before the time, the time may precede the first record. Then the whole
+        # log must be read: `limit_at` raises `UnknownMoment` for such a time.
         return limit if _included_before(marks, limit) else None
     topic, partition, offset = read_position(moment, topics)
     ends = stop.get(topic, ())

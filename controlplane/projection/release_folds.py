@@ -95,8 +95,8 @@ class ReleaseFold:
         self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
     ) -> None:
         """Fold entries that arrived together, up to these ends; call the listeners for each."""
-        # `state()` also caches this state, and readers get it meanwhile. A snapshot that is made
-        # while a thread changes the fold would show a half-folded entry.
+        # `state()` caches this state, so readers get it until the group is folded. Otherwise they
+        # would snapshot the fold while a thread changes it, and see a half-folded entry.
         before = self.state()
         self.whole.clear()
         try:
@@ -261,7 +261,8 @@ class ReleaseFolds:
     """Folds of one log by release: the most recently used ones, and all pinned ones.
 
     A lock orders new entries and replacements of the log, so every fold is at `positions`. A load
-    does not hold it, as commands wait for new entries. A loaded fold catches up afterwards.
+    runs without the lock: otherwise new entries, and so commands, would wait for the load. The
+    loaded fold catches up afterwards.
     """
 
     def __init__(

@@ -10,7 +10,8 @@ give the same state as reading everything. Three conditions ensure it:
   topic.
 * No record before the cut has been removed. When compaction or retention removes records of a
   topic, the log drops the topic's snapshots with them.
-* The fold is the same: another release, isolation or fold version is another kind.
+* The snapshot was made by an equal fold: only snapshots with the same release, isolation and
+  `FOLD_VERSION` are used.
 
 A damaged snapshot is ignored. `snapshot_writer` creates snapshots; `moment_search` uses them to
 find moments in the log.

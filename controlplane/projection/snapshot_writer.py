@@ -131,8 +131,8 @@ class _SnapshotWriter:
     async def is_due(self, upto: Sequence[int]) -> bool:
         """Return True if enough records have arrived since the newest snapshot.
 
-        The new records must also be at least as many as the rows of that snapshot. So snapshots
-        never write more than a constant share of all writes.
+        The topic must also have at least as many new records as that snapshot has rows. So all
+        snapshots before the newest have at most as many rows as the topic has received records.
         """
         newest = await self._newest()
         first_counted = (

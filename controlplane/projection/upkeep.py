@@ -25,7 +25,7 @@ class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     closing_ms: Annotated[int, Meta(ge=0)] = 5_000
     """Time limit for the last snapshots when the log is closed; 0: none are stored. The next start
-    reads records without a snapshot, as after a crash."""
+    then reads every record after the previous snapshots, as after a crash."""
 
     snapshots: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
