@@ -174,7 +174,10 @@ class AttachedPlane:
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
     ) -> Plan | Rejected:
-        """Plan a command as the cluster would carry it out; its classes validate the config."""
+        """Plan a command as the cluster would carry it out.
+
+        A worker validates a new config with the connector classes that are installed there.
+        """
         del profile, believe_hooks
         refused = await self._planner.validated(command)
         return refused or await self._planner.plan(await self._log.state_at_end(), command)
@@ -189,12 +192,13 @@ class AttachedPlane:
     ) -> AttachedAnswer:
         """Carry out a command by requests to the workers; return the worker's answer.
 
-        A cancelled call cancels its command if that has not begun, and no other caller waits for
-        it.
+        A cancelled call cancels its command only if the command has not begun and has no other
+        caller.
 
         Raises:
             TooMany: too many commands wait.
-            TimedOut: the command takes longer than a worker may; it goes on.
+            TimedOut: there is no answer within the longest time that one request to the workers
+                takes. The command goes on.
             LogError: the trail cannot be written, and nothing was done.
         """
         del profile
@@ -385,7 +389,8 @@ class AttachedPlane:
             LogUnavailable, OutcomeUnknown: the first of several requests was sent; it is unknown
                 how many were done.
         """
-        self._idle.begin()  # woken tasks run once this task waits, usually for a worker
+        # Wakes comparisons of earlier commands: they run while this task awaits a worker's answer.
+        self._idle.begin()
         try:
             return await self._execution.perform(accepted)
         except (LogUnavailable, OutcomeUnknown) as failure:

@@ -46,8 +46,9 @@ class Comparison(NamedTuple):
 def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str) -> Comparison:
     """Compare the records of a plan with the entries since its command was accepted.
 
-    Entries of other connectors and statuses are ignored. Task configs and commits that are in no
-    plan are ignored, too: the connector's owner publishes them.
+    An unplanned entry is a difference only if it comes from a request about the connector. Such
+    entries are configs, target states and restarts. Other unplanned entries are ignored: statuses,
+    for example, and the task configs and commits that the connector's owner publishes.
     """
     pool = [entry for entry in entries if not entry.aborted]
     matches = list(_matches(plan, pool))
@@ -142,8 +143,9 @@ def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:
 
 
 def _sorted_text(value: Any) -> str:
-    """JSON text with sorted members: in Python, `true` equals 1, and 1 equals 1.0.
+    """JSON text with sorted members, by which values are compared.
 
+    The values themselves are not compared, because in Python `True` equals 1, and 1 equals 1.0.
     A value that is nested too deeply to be written equals no other value.
     """
     try:

@@ -34,7 +34,8 @@ START_MS = 1_700_000_000_000
 """Start of every scenario in ms since 1970."""
 
 STEP_MS = 1_000
-"""Time between two steps that write: more than the records of one step take."""
+"""Time in ms that passes before each step that may write. Within a step, each reading of the clock
+advances it by only 1 ms (`World.now_ms`)."""
 
 
 class ConsumerGroups:

@@ -89,8 +89,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     log_format: LogFormat
     read_only: bool
     own: bool = False
-    """True if this process owns topics of a cluster (`--own`). Also true in `standalone` if `where`
-    is a cluster, which then has only data topics."""
+    """True if `where` is a cluster, and this process executes the commands itself. With `--own`,
+    this process owns Connect's topics there. In `standalone`, the cluster has only data topics."""
     worker_id: str = ""
     """`host:port` in the statuses of connectors that run here."""
     attached: AttachedOptions | None = None

@@ -95,7 +95,7 @@ async def change_each(
     """Change each connector in turn, after the plan for all; a dry run only plans.
 
     Raises:
-        Unsupported: a dry run, and the server has none.
+        Unsupported: a dry run is requested, but the server has no dry runs.
         SystemExit, ClickException: as `act_on_each` does.
     """
     if dry_run:

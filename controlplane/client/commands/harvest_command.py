@@ -89,9 +89,10 @@ def harvest(  # noqa: PLR0913 - click gives one argument per option
     """Write a catalogue of the plugins of a worker, or of a folder of jars.
 
     The file has Kafka's documentation of every setting, and the settings of plugins that are not
-    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. With this file,
-    /compat/RELEASE returns the exact bytes of a worker for plugins. RELEASE must be that of the
-    worker or the jars. Nothing is written to the worker.
+    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. With this file, two
+    endpoints under /compat/RELEASE answer byte for byte as a worker does. They are
+    /connector-plugins/PLUGIN/config and .../config/validate. RELEASE must be that of the worker or
+    the jars. Nothing is written to the worker.
 
     Exit code 1: some plugins or settings are missing; each is named on standard error.
     """

@@ -114,8 +114,8 @@ async def plugins(api: Api, kinds: tuple[str, ...], output: str, *, every: bool)
 async def loggers(api: Api, output: str) -> None:
     """List the loggers of the worker that answers, with their levels.
 
-    Releases before 4.0 list only loggers that have a level of their own. A LOG given as the cluster
-    has no loggers: give the URL of a service or worker.
+    Releases before 4.0 list only loggers that have a level of their own. Only processes have
+    loggers, so --cluster must be the URL of a service or worker, and not a LOG.
     """
     api.need_loggers()
     levels = await api.get("/admin/loggers")

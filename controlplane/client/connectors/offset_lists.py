@@ -17,7 +17,10 @@ SINK_KEYS = {"topic": "kafka_topic", "partition": "kafka_partition", "offset": "
 
 
 def offsets_in(body: Any) -> list[OffsetEntry]:
-    """The offsets of an answer or a file: a list as in releases, or by type as in the draft.
+    """Return the offsets in an answer or a file.
+
+    They are one list, as in Kafka's releases. Or they are two lists, `source` and `sink`, as in the
+    draft of KIP-875.
 
     Raises:
         ValueError: it is neither; the message says why.

@@ -18,7 +18,10 @@ UNAVAILABLE = 4
 """Exit code: the cluster cannot be reached, or fails. The change may have been made."""
 
 LATE = 5
-"""Exit code: an accepted change had no effect in time. `verify`: answers never stood still."""
+"""Exit code: an accepted change had no effect in time.
+
+`verify` ends with the same code if the answers that it compares keep changing until `--timeout`.
+"""
 
 LINES, LINE_CHARACTERS = 50, 1_000
 """Maximum lines of a refusal, and characters of a line: a refusal may repeat a whole config."""

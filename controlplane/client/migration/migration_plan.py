@@ -42,9 +42,11 @@ comes first: the connector must not run in both."""
 
 
 class StepGaps(NamedTuple):
-    """Names of the two gaps of a step. Each lies between the effect and a write of the journal.
+    """Names of the two gaps of a step: moments at which tests kill the process.
 
-    The journal is written before the first gap, and after the second one.
+    First the journal notes that the step has begun. Then come the gap `before`, the effect of the
+    step, and the gap `after`. Last, the journal notes that the step is done. An undo of
+    the step is noted only after its effect.
     """
 
     before: str

@@ -5,8 +5,9 @@ The kinds of causes, in the order in which they are tried:
 - The order between partitions: a task status and the tombstone of its connector lie in different
   partitions. Workers have read them in different orders. The same holds for an offset whose key
   lies in two partitions.
-- A commit before its connector's config, left by compaction: only a worker that starts now drops
-  the tasks.
+- A commit of tasks that lies before its connector's config, because compaction has removed the
+  older config. A worker that starts now drops the tasks. A worker that read the log before
+  compaction keeps them.
 - A record that the worker has not applied: the worker answers as the log did before this record. If
   the worker threw at an earlier record, it has lost the rest of that batch.
 - A record that the log's readers ignore.
@@ -96,7 +97,8 @@ class _OffsetTally:
         offset = decode_offset(entry.value, self._profile)
         partition = frozen(subject.partition)
         expected = self._expected.get(partition)
-        # No record contradicts a null: the worker may have looked up a key with other bytes.
+        # A worker answers with a null offset if it looks the offset up by other key bytes than this
+        # record has. So no record contradicts a null.
         is_null = partition in self._expected and expected is None
         self.contradictions.discard(partition)
         if not (is_null or isinstance(offset, Invalid)) and frozen(offset) != frozen(expected):
@@ -129,8 +131,8 @@ class _Course:
         self._tally = tally
         self._matched = matches(fold.snapshot())
         self.missed: Entry | None = None
-        """Record at which the fold last stopped giving the worker's answer. None if the fold gives
-        it at the end, or never gave it."""
+        """Record from which on the fold no longer gives the worker's answer. None if the fold gives
+        that answer at the end, or never gave it."""
         self.orphan: Entry | None = None
         """Last commit, if it found no connector config and a starting worker drops it."""
         self.ignored: tuple[Entry, RecordFate] | None = None
