@@ -126,7 +126,7 @@ PARTITIONS = described(
     (
         "looks",
         pa.int64(),
-        "captures up to the log's end that found new offsets; the last may be unfinished",
+        "looks with new offsets: passes of a capture to the log's end; the last may be unfinished",
     ),
     ("missing", pa.int64(), "offsets before the end that were never archived"),
     ("lost", pa.int64(), "missing offsets that the log had removed between two captures"),

@@ -67,9 +67,9 @@ def compact_archive(  # noqa: PLR0913 - click passes every option by name
     """Merge the small files of ARCHIVE: a folder, or s3a://bucket/folder.
 
     A merged segment has up to a million records. One manifest replaces all others and continues
-    their chain. Without --retain no answer changes. With --retain DURATION, records that later
-    records replaced at least DURATION ago are also removed. Answers about more recent moments stay
-    the same. Captures may run meanwhile. A killed run leaves the archive whole; a later run removes
+    their chain. Without --retain no answer changes. --retain DURATION also removes each record that
+    a later record replaced at least DURATION ago. Answers about more recent moments stay the same.
+    Captures may run meanwhile. A killed run leaves the archive whole; a later run removes
     its files. Exit code 0: merged, or nothing to merge; 2: a cluster is damaged, is being merged by
     another process, or cannot be written. The others are merged. Damage is found by the sizes of
     all files and the hashes of the segments to merge; `replay verify` finds all of it.

@@ -47,7 +47,7 @@ from replay.engine.states.state_rows import SCHEMA, ConnectorRow, UnreadableCoun
 from replay.fleet.cluster_summaries import FleetQuestion
 
 _ORDER = "depends on the order between partitions: {}"
-"""Remark about a fact that two workers may see differently, in the words of `--hazards`."""
+"""Remark about a fact that may differ between two workers; `--hazards` uses the same words."""
 
 UNREADABLE_SHOWN = 5
 """Unreadable records that a table lists per state; JSON lists more."""
@@ -224,8 +224,8 @@ def _print_derived(answer: StateAnswer) -> None:
     if doubts:
         topics = ", ".join(dict.fromkeys(doubt.topic for doubt in doubts))
         say(
-            f"{answer.cluster}: earlier records are missing in {topics}: dependent tasks and "
-            "statuses may differ (-o json has the offsets)"
+            f"{answer.cluster}: earlier records are missing in {topics}. A worker that has read "
+            "them may have other tasks and statuses (-o json has the offsets)"
         )
 
 

@@ -153,7 +153,7 @@ def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterato
         elif name not in hashes:
             verified_names = ", ".join(hashes) or "none"
             why = f"was not verified (verified: {verified_names})"
-            yield f"cluster {name} {why}: restore it, or name it"
+            yield f"cluster {name} {why}: restore it, or select it with --cluster"
 
 
 _RESTORE = "the end of the archive was cut off, restore it (or correct the hash)"

@@ -57,6 +57,6 @@ retain_option = click.option(
     "retain_s",
     metavar="DURATION",
     type=Duration(),
-    help="Remove records that later records had replaced this long ago, such as 90d. "
+    help="Remove each record that a later record replaced at least this long ago, such as 90d. "
     "[default: no record is removed]",
 )

@@ -114,7 +114,7 @@ def _compatible(
         el("a", f"{len(good):,}", href=f"#{anchor}"),
         " of ",
         el("a", every, href=f"#{index.part('connectors')}"),
-        " are compatible with all",
+        " are compatible with all these releases",
     )
     return el(
         "details", words, el("ul", [el("li", title) for title in good], class_="names", id=anchor)

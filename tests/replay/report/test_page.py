@@ -389,7 +389,7 @@ def test_every_count_has_evidence() -> None:
 
 COUNTING = (
     r"\d+ for information",
-    r"2 of 3 connectors are compatible with all",
+    r"2 of 3 connectors are compatible with all these releases",
     r"… and 1 more connector: replay state lists all\.",
     r"1 connector more is not drawn\.",
     r"… and 6 more partitions: replay timeline --offsets lists all\.",
