@@ -41,7 +41,8 @@ class DoubtKind(Enum):
     STATE = "state unknown"
     """The last record of a key may be missing."""
     DELETIONS = "deletions unknown"
-    """A key without a later record may have been deleted."""
+    """A tombstone may be missing: a key without a record after the missing offsets may have been
+    deleted."""
     DERIVED = "earlier records unknown"
     """The last record of each key is known, but facts that need earlier records are not."""
 
@@ -125,7 +126,7 @@ def beginning(ends: Ends) -> EndVector:
 
 
 def certain_from(begin: Ends, doubts: Iterable[Doubt], *, has_gaps: bool) -> EndVector | None:
-    """Earliest certain moment: there, and not before, no doubt about a key's last record is left.
+    """Earliest certain moment: the first at which no doubt about a key's last record is left.
 
     Return the end offsets, from `begin` on; None if no later moment is certain. After a gap there
     is none, because a key without a later record stays in doubt. Doubts of kind `DERIVED` are

@@ -58,8 +58,9 @@ class ArchivedPartition(NamedTuple):
 MANY_MANIFESTS = 10_000
 """Number of manifests since the last merge; from this number on, commands advise a merge.
 
-A look each minute writes as many in a week. Opening then takes some 4 seconds in a folder, and 10
-in a store that answers after 30 ms (docs/benchmarks.md, "Merge an archive").
+A capture that reads new records every minute writes 10,000 manifests in a week. Opening the archive
+then takes some 4 seconds in a folder, and 10 in a store that answers after 30 ms
+(docs/benchmarks.md, "Merge an archive").
 """
 
 

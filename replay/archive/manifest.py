@@ -25,13 +25,13 @@ from replay.errors import ArchiveCorrupt, NoArchive
 
 FORMAT = 1
 MERGE_FORMAT = 2
-"""Format of a `Signpost`, and of manifests that merges of earlier versions wrote. Versions of
-`replay` that know only format 1 refuse it."""
+"""Format of a `Signpost`. Earlier versions also wrote the manifest of a merge in this format.
+Versions of `replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
-"""Format that merges of earlier versions wrote once retention had removed records. Versions without
-retention would take the removed offsets for holes that the log cleaner has left. So they must
-refuse this format."""
+"""Format in which earlier versions wrote the manifest of a merge if retention had removed records.
+Versions without retention would take the removed offsets for holes that the log cleaner has left.
+So they must refuse this format."""
 
 READINGS_FORMAT = 4
 """Format of the manifest of a merge that names a file with the readings. A *look* reads a partition

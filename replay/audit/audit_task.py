@@ -18,7 +18,7 @@ class AuditOutcome(msgspec.Struct, frozen=True):
 
 
 class AuditTask(msgspec.Struct, frozen=True):
-    """Task: audit one cluster. With the log, its fields are everything that affects the result."""
+    """Task: audit one cluster. The result depends on nothing but the fields and the log."""
 
     profile: Profile
     limits: Thresholds

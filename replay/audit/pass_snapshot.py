@@ -1,10 +1,10 @@
 """Snapshots of audit passes: all that a pass needs to go on with the next record.
 
 A pass holds many kinds of records by many kinds of keys, so pickle stores it. Other users may be
-able to write a snapshot. The unpickler therefore finds no functions, and only two kinds of classes.
-They are containers, and classes that the packages of a pass define. A user who can write a snapshot
-can change later findings, but cannot run code. Such a user can change the tables of the change feed
-(`replay.fleet.feed`) anyway.
+able to write a snapshot. The unpickler therefore finds no functions. The only classes that it finds
+are Python's containers in `_CONTAINERS`, and classes of the modules in `_PARTS`. A user who can
+write a snapshot can change later findings, but cannot run code. Such a user can change the tables
+of the change feed (`replay.fleet.feed`) anyway.
 """
 
 import io
@@ -29,7 +29,7 @@ _PARTS = (
     "controlplane.core.state.",
     "replay.audit.",
 )
-"""Prefixes of the classes that a pass consists of."""
+"""Prefixes of the full names of the classes that a pass consists of, without containers."""
 
 
 class UnusableSnapshot(ValueError):

@@ -238,9 +238,10 @@ class _JsonScan:
     def _rest(self, start: int) -> str:
         """Return the remainder, hidden unless it is harmless.
 
-        The unit before the hidden text (`_stopping`) stops each reader where it stopped before. No
-        release reads a number that is directly followed by other text, so the remainder begins at
-        the number (`start`).
+        One unit (a byte or a UTF-16 unit) precedes the hidden text. Each release's parser stops at
+        this unit, as it stopped at the first unit of the remainder (`_stopping`). No release reads
+        a number that is directly followed by other text. So the remainder begins at the number
+        (`start`).
         """
         remainder = self._units[start:]
         unread = unread_bytes(self._text, self._raw)
@@ -266,7 +267,7 @@ class _JsonScan:
 
 
 def _stopping(unit: str) -> str:
-    """Unit that stops each reader where `unit` does.
+    """Unit at which each release's parser stops, as it stops at `unit`.
 
     `unit` is empty if only unreadable bytes are left. A zero at the beginning would change the
     detected encoding. A surrogate half would be read differently without its other half.
@@ -292,7 +293,10 @@ def _has_halves(text: str) -> bool:
 
 
 def _quoted(text: str, *, halves: bool = False) -> str:
-    """Token of a string; with `halves`, surrogate halves stay encoded instead of escaped."""
+    r"""Token of a string. By default, surrogate halves are written as escapes, such as `\uD800`.
+
+    With `halves`, each half is written as itself: 3 bytes in UTF-8, or one UTF-16 unit.
+    """
     written = json_codec.encode(text).decode()
     if not halves:
         return written
@@ -324,7 +328,10 @@ def _reads(token: bytes, profile: Profile) -> bool:
 
 @cache
 def _odd_numbers() -> Mapping[tuple[bool, ...], str]:
-    """Shortest number of each kind, by the set of releases that read it."""
+    """Shortest number that a set of releases reads and no other release does, by that set.
+
+    The set is a tuple of flags, one for each of `PROFILES` (`_readers`).
+    """
     tokens = sorted((a + b for a in _MANTISSAS for b in _TAILS), key=len, reverse=True)
     return {_readers(token): token for token in tokens}
 

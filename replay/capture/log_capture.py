@@ -77,7 +77,7 @@ class LogCapture:
         self._fresh = 0
         """Number of new records since the last commit."""
         self._own: set[str] = set()
-        """Dedicated offsets topics that the configs read so far name."""
+        """Dedicated offsets topics, by the connector configs that were read so far."""
 
     async def run(self) -> CaptureResult:
         """Archive everything that the log has now.

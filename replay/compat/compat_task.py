@@ -15,7 +15,7 @@ class CompatOutcome(msgspec.Struct, frozen=True):
 
 
 class CompatTask(msgspec.Struct, frozen=True):
-    """Task: assess one cluster. With the log, its fields are everything that affects the result."""
+    """Task: assess one cluster. The result depends on nothing but the fields and the log."""
 
     way: tuple[ReleaseChange, ...]
     """Steps of the release change."""

@@ -76,8 +76,8 @@ WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
     ("restart_requests", "a restart with includeTasks or onlyFailed is treated as a plain one"),
 )
-"""Requests that only the newer release knows, and their result while an older worker receives
-them, or handles them as the leader."""
+"""Requests that only the newer release knows, and the result of each. The result holds while an
+older worker receives the request, or handles it as the leader."""
 
 
 def remarks(roll: ReleaseChange) -> Iterator[str]:

@@ -42,7 +42,7 @@ class OffsetReadings:
         self._distinct: list[Mapping[str, OffsetState]] = []
         """Results of the fold, each once: releases with equal results share the object."""
         self._divided: dict[int, SharedResults[OffsetsByConnector]] = {}
-        """Results divided by connector, by the identity of the result."""
+        """Offsets of each distinct result, divided by connector; the key is the result's `id`."""
         self._last_by_key: dict[bool, LastByKey] = {}
         self._last = SharedResults(self._decode_last)
 
@@ -70,7 +70,7 @@ class OffsetReadings:
         return self._last.of(profile)
 
     def last_by_key(self, *, exactly_once: bool) -> LastByKey:
-        """Last record of each key that a worker sees, by topic and key."""
+        """For each topic and key, the last record that a worker sees."""
         if exactly_once not in self._last_by_key:
             self._last_by_key[exactly_once] = {
                 (topic, entry.key): entry
@@ -84,7 +84,11 @@ class OffsetReadings:
     def causes(
         self, keys: Iterable[tuple[str, bytes | None]], profile: Profile
     ) -> dict[tuple[str, bytes | None], Position]:
-        """Last records of some keys that a worker sees: the `causes` of a traced state."""
+        """For each of some keys, the position of the last record that a worker sees.
+
+        `offset_changes` expects these positions in `ClusterState.causes`. A fold stores them there
+        only if it traces offsets (`trace`). The folds here do not.
+        """
         last = self.last_by_key(exactly_once=self._exactly_once and profile.exactly_once_support)
         return {key: last[key].position for key in keys if key in last}
 
@@ -126,9 +130,11 @@ class _OffsetComparison:
     def __init__(self, readings: OffsetReadings, name: str) -> None:
         self._readings, self._name = readings, name
         self._facts: dict[tuple[str | None, int], SharedResults[OffsetFacts]] = {}
-        """Facts by the offsets topic in the connector's config, and the identity of all offsets."""
+        """Facts about the offsets. Key: the offsets topic in the connector's config, and the `id`
+        of the result of `OffsetReadings.divided`."""
         self._changes: dict[tuple[int, int, bool, bool], list[Change]] = {}
-        """Changes by the identities of both facts. Causes also depend on exactly-once support."""
+        """Changes. Key: the `id` of the facts of each side, and its exactly-once support, on which
+        causes depend."""
 
     def changes(self, before: ClusterState, after: ClusterState) -> list[Change]:
         """Differences between two states; nothing is compared if both share one object of facts."""

@@ -43,7 +43,10 @@ class PreparationStep(msgspec.Struct, frozen=True):
 
 
 def verb(word: str, connector: str, *more: str) -> str:
-    """Format `controlplane stop orders`, quoted for a shell."""
+    """Command of `controlplane` about a connector, quoted for a shell.
+
+    Example: `verb("stop", "orders")` returns "controlplane stop orders".
+    """
     end = ("--",) if connector.startswith("-") else ()
     return shlex.join(["controlplane", *word.split(), *more, *end, connector])
 

@@ -105,7 +105,7 @@ def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:
 def profiles_named(
     names: Iterable[str], read: Callable[[str], Profile], *, exactly_once: bool
 ) -> list[Profile]:
-    """Releases by name; `all` means the distinct ones, each once.
+    """Releases by name, each once; `all` means one release of each distinct behaviour.
 
     Raises:
         UnknownRelease: an unknown name, or with `exactly_once` a release that lacks it.

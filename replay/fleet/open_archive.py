@@ -47,9 +47,10 @@ FrameT = TypeVar("FrameT")
 """Type of the tables: Arrow tables, or data frames of Spark."""
 
 Releases = str | Sequence[str]
-"""One release or several: a release, a line such as 3.9, `kip`, or `all` distinct ones.
+"""One release or several: a release, a line such as 3.9, `kip`, or `all`.
 
-`kip` reads like the newest release, with known defects corrected.
+`kip` reads like the newest release, with known defects corrected. `all` means one release of each
+distinct behaviour.
 """
 
 
@@ -109,9 +110,9 @@ class OpenArchive(Generic[FrameT]):
 
     `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end. Other
     texts raise `UnknownMoment`.
-    `release`: release of the workers that read the log. Most methods accept several; `all` are the
-    distinct ones. The other methods raise a ValueError for several. Every method raises it for an
-    empty sequence.
+    `release`: release of the workers that read the log (`Releases`). Most methods accept several
+    releases, or `all`: one release of each distinct behaviour. The other methods raise a ValueError
+    for several. Every method raises it for an empty sequence.
 
     In the tables of `clusters()`, `partitions()`, `summaries()` and `write_state()`, a cluster
     without an answer has a row with the reason. In the other tables such a cluster has no rows, and

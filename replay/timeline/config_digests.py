@@ -131,7 +131,8 @@ def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes
     """Compare rows with the earlier ones, by identity: only `deferred` changes in place."""
     numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
-    # `_joined` adds pending task configs to the hashes, and keeps `was.rows`.
+    # `_joined` adds pending task configs to the hash of `deferred`, but keeps `was.rows`. So the
+    # hash may have to change although `deferred` looks unchanged.
     if waiting and _AT_DEFERRED not in places:
         places.append(_AT_DEFERRED)
     for at in places:

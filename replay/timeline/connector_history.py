@@ -20,7 +20,8 @@ class RecordEffect(Enum):
     PENDING = "pending"
     """Stored until a commit arrives."""
     HEARD = "heard"
-    """A request to restart, or fenced producers; no table of `replay state` shows them."""
+    """Read, but shown in no table of `replay state`: a request to restart, or a note that producers
+    are fenced."""
     NO_CHANGE = "no change"
     """Repeats a known fact."""
     IGNORED = "ignored"

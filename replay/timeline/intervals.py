@@ -44,7 +44,7 @@ class Interval(msgspec.Struct, frozen=True):
     connector: str
     aspect: Aspect
     item: str
-    """Task, topic or source partition (as JSON), if a connector can have several."""
+    """Task, topic or source partition (as JSON); empty for facts that a connector has once."""
     value: Any
     since: Moment
     until: Moment | None

@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True):
     connector: str
     aspect: Aspect
     item: str
-    """Item, if a connector has several: config key, task id, topic, source partition."""
+    """Config key, task id, topic or source partition; empty for facts that a connector has once."""
     before: Any
     after: Any
     cause: Position | None

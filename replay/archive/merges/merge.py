@@ -176,7 +176,8 @@ class Merger:
     def _candidates(self, place: PartitionId) -> Iterator[Segment]:
         """Segments of a partition that the merge may thin or join, each once."""
         segments, old = self.cluster.parts[place].segments, self._before_cut(place)
-        # The groups begin after the cut, or at the first segment if no record is superseded.
+        # If a record before the cut is superseded, `_rewrite` groups the segments after the cut;
+        # otherwise it groups all. Which case applies is not known yet, so take both.
         starts = {0, len(old)}
         grouped = (group for start in starts for group in self._groups(segments[start:]))
         files = {segment.stored.file for group in (old, *grouped) for segment in group}

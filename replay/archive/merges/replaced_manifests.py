@@ -100,8 +100,9 @@ def replaced_files(store: ArchiveStore, chain: Chain) -> Iterator[ReplacedFile]:
         try:
             manifests = _manifests_in(store, following.cluster, stored)
         except ArchiveBusy:
-            # No present manifest names an earlier file. So a missing one always looks like a file
-            # that another merge has removed. If no other merge ran meanwhile, it is damage.
+            # `check_current` blames another merge for every missing file that no present manifest
+            # names. Present manifests name only the latest file with replaced manifests. So if an
+            # earlier one is missing and no merge ran meanwhile, the archive is damaged.
             if read_chain(store, following.cluster).base == chain.base:
                 raise differing(stored, "is missing") from None
             raise

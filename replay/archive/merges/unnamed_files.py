@@ -27,9 +27,10 @@ from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
 
 AGE_S = 24 * 60 * 60
-"""Age in seconds from which on a merge's file that no manifest names belongs to a killed merge.
+"""Least age, in seconds, of the leftovers that are removed: 24 hours.
 
-A merge of one cluster takes minutes, and rarely hours. Longer merges give up.
+No manifest names a leftover. The process that wrote a leftover of this age must have died. A merge
+of one cluster takes minutes, and rarely hours. After `merge.LONGEST_S` it gives up.
 """
 
 

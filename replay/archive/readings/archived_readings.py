@@ -64,7 +64,7 @@ class _ReadAppend(NamedTuple):
 
 
 class _ReadingRow(NamedTuple):
-    """One reading, with the columns of `PartitionReadings` that an append decides."""
+    """One reading of an append. `PartitionReadings` adds `dense` and `joined`, filled by merges."""
 
     start: int
     end: int

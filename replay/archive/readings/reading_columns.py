@@ -26,7 +26,10 @@ class PartitionLooks(NamedTuple):
     """Looks at one partition in columns, the oldest first; looks without offsets are left out."""
 
     starts: OffsetColumn
-    """First offset of each look; 0 for the first one, because what came before is missing too."""
+    """First offset of each look; 0 for the first look.
+
+    Offsets before the first read offset count as missing offsets of the first look.
+    """
     ends: OffsetColumn
     whole: Flags
     """True if the capture reached the end of the log. Only the last look may lack it."""

@@ -1,7 +1,8 @@
 """File with the readings that a merge has taken over: Parquet, one row group for each partition.
 
-Row groups follow each other in the order of topics and partitions. If all looks at a partition miss
-offsets, a reading takes about a byte. Adjacent looks without missing offsets share one row.
+Row groups follow each other in the order of topics and partitions. Adjacent looks without missing
+offsets share one row. A look with missing offsets keeps a row for each of its readings. Compressed,
+such rows take about a byte each.
 """
 
 from collections.abc import Iterable, Sequence

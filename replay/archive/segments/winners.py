@@ -1,7 +1,8 @@
 """Winners: rows that may still count, stored beside a segment or in a snapshot.
 
-A row *counts* if the state at a moment depends on it. Rows of one segment only *may* count, because
-later records can replace them. A fold reads the winners in place of all rows of the segment.
+A row *counts* if the state at a moment depends on it. One segment alone shows only which rows *may*
+count: records of later segments can replace them. A fold reads the winners in place of all rows of
+the segment.
 
 Winners are ordinary rows of a segment, except for the timestamp. The timestamp of a winner is the
 greatest one of the partition up to the row. It decides the order between partitions. The kernels

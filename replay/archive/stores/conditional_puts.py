@@ -62,7 +62,8 @@ With three attempts, an unreachable endpoint is reported after 15 s, not 3 minut
 ANSWER_S = 30
 """Longest wait for an answer in seconds, unless Arrow's options name one.
 
-A manifest takes far less, and a put without an answer is looked up.
+A manifest takes far less. After a put without an answer, `ConditionalPuts.put` reads which writer
+wrote the object.
 """
 
 

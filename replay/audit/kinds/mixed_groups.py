@@ -6,8 +6,10 @@ same topics count generations separately. One *interleaving* has two reports:
 1. A worker joins a new generation, lower than that of a worker of the other group.
 2. Then that other worker reports its own, higher generation.
 
-Two groups interleave again and again. A group without members restarts its count. When the count
-reaches the former generations again, one group alone seems to interleave, but only once.
+Two groups interleave again and again. One group alone can seem to interleave once, because a group
+without members restarts its count. For example, worker B reports generation 3, and then worker A
+reports 7. The count restarts. In the new count B reports 4, which is lower than A's 7, and then A
+reports 8.
 """
 
 from collections.abc import Iterator

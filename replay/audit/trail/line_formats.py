@@ -1,9 +1,9 @@
 """Formats of audit streams: JSON lines, CloudEvents, access logs, log lines of `serve`.
 
 Producers use different field names, so each fact is searched under its usual names. Requests that
-wrote nothing (reads and refusals) are skipped. A refusal has a response code, or an outcome of
-`_REFUSALS`. Events about no connector, such as a login, are skipped, too. A line that names no
-principal is unreadable, except in an access log.
+wrote nothing (reads and refusals) are skipped. The sign of a refusal is a response code that begins
+with 3 or 4, or an outcome in `_REFUSALS`. Events about no connector, such as a login, are skipped,
+too. A line that names no principal is unreadable, except in an access log.
 """
 
 import re
@@ -83,7 +83,11 @@ _COMMANDS: Mapping[str, TrailVerb] = {
 """Verb by command of the control plane; any other command matches every verb."""
 
 _WRITTEN = ("done", "unfinished", "unknown")
-"""Outcomes of commands that may have written records; only attached clusters have `unknown`."""
+"""Outcomes of commands that may have written records.
+
+The outcome `unknown` occurs only if `serve` is attached to a Connect cluster. `serve` then sends
+commands to its workers, and a worker may not answer (docs/attached.md, "When workers fail").
+"""
 
 
 class UnreadableLine(ValueError):

@@ -174,7 +174,10 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
 
 def _end(archive: ArchiveInput, *, is_different: bool) -> None:
-    """Raise `SystemExit` if there is a difference; an unreadable cluster decides the exit code."""
+    """End the command after a difference: exit code 1, or 2 if a cluster could not be read.
+
+    Without a difference, return: `archive_argument` then ends the command with 0 or 2.
+    """
     if is_different:
         raise SystemExit(REFUSED if archive.failed else FOUND)
 

@@ -41,8 +41,9 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Number of slices of each unit of work of a query: always 1, because no unit is sliced.
+    """Units of work of a query, as `explained` takes them: the number of slices of each unit.
 
-    The unit is the whole cluster in Spark, and each partition with rows in this process.
+    In Spark the only unit is the whole cluster. In this process each partition with rows is a unit.
+    No unit is cut into slices, so each number is 1.
     """
     return [1] if spark else [1 for _ in query.plan.busy]

@@ -89,7 +89,7 @@ class ArchiveInput(NamedTuple):
                 jobs = others
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
-        """Releases by name; `all` means the distinct ones, each once.
+        """Releases by name, each once; `all` means one release of each distinct behaviour.
 
         Raises:
             UnknownRelease: an unknown name, or with `exactly_once` a release that lacks it.

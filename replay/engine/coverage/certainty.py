@@ -294,10 +294,11 @@ class ArchiveCertainty:
             yield Doubt(*place, DoubtKind.DERIVED, after, None, missing)
 
     def _archived_end(self, place: PartitionId, cut: int) -> int:
-        """Offset after the last archived record before an offset; markers at the end do not count.
+        """End of the archived records before `cut`: the offset after the last of them.
 
-        Missing offsets right before the end of a look are markers of transactions. For missing
-        offsets right before any other cut, `_state` yields a doubt.
+        Missing offsets right before `cut` lie after this end, so the caller does not count them. At
+        the end of a look they are markers of transactions. At any other cut, `_state` yields a
+        doubt about them.
         """
         return self.counts.end_before(place, cut)
 

@@ -84,8 +84,10 @@ class HoleIndex:
         if records is None:
             return unarchived
         removed = read_offsets(self._cluster.store, records)
-        # Each removed range lies in one hole and splits it. After sorting, the n-th start and the
-        # n-th stop bound one remaining range. A split at the edge of a hole leaves an empty one.
+        # Each removed range lies in one hole and cuts it in two: the first part stops where the
+        # removed range starts, and the second part starts where the removed range ends. After
+        # sorting, the n-th start and the n-th stop bound one part. A removed range at the edge of a
+        # hole leaves an empty part.
         starts = np.sort(np.concatenate((unarchived.starts, removed.ends)))
         stops = np.sort(np.concatenate((unarchived.stops, removed.starts)))
         holes = starts < stops
