@@ -2,7 +2,7 @@
 
 Tests that share something expensive stay in one process: brokers, the session of Spark, the
 fixtures of a module. The longest ones begin first, so that the processes end together. Tests with
-brokers mostly wait: one process always has others, so that every core is busy.
+brokers or Spark mostly wait. So at least one process has other tests, while any are left.
 """
 
 import re

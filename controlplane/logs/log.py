@@ -9,10 +9,10 @@ transaction markers also take offsets. `EmbeddedLog` adds methods that need no b
 
 A method of a closed log raises `LogUnavailable`; a waiting `tail` wakes up and raises it. Only
 `close` and `writer_lock` still work then, and `until_claimed` returns. A topic may be named more
-than once. A `start` may leave out topics, or the last partitions of a topic (default: the first
-record). A `stop` may, too (default: the end). Both may lie past the ends of the log, except a
-`start` on Kafka. More offsets than a topic has partitions raise `LogNotUsable` (on Kafka only for a
-`start`).
+than once. A `start` or `stop` may lack topics, or the last partitions of a topic. A partition
+without a `start` is read from its first record; without a `stop`, to its present end. Both may lie
+past the end of a partition, except a `start` on Kafka. More offsets than a topic has partitions
+raise `LogNotUsable` (on Kafka only for a `start`).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -155,7 +155,7 @@ class HasFastBatches(Protocol):
 
     @property
     def has_fast_batches(self) -> bool:
-        """True if three appends, each to one partition, take less time than one append to three."""
+        """True if one append to three partitions takes longer than three appends to one each."""
         ...
 
 

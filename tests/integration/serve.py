@@ -1,7 +1,7 @@
 """Worker of Kafka's integration tests: `controlplane serve --own` on the brokers of its file.
 
-Every command is a transaction. The tests' only broker cannot create its transaction topic, whose
-default is three replicas; this program creates it with one.
+A claim of the topics needs transactions. The tests' only broker cannot create its transaction
+topic, whose default is three replicas. This program creates the topic with one replica.
 """
 
 import asyncio

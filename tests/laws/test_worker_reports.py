@@ -121,7 +121,8 @@ def test_an_outdated_safe_report_is_not_written(
 ) -> None:
     """L1: a safe report is dropped if the writer has read a newer generation of another worker.
 
-    L4: it writes all other reports, and at rest a task's last record is its last report.
+    L4: it writes all other reports. Then the last record of a task is our worker's last report,
+    unless the other worker reports this task, too.
     """
     world = ReportWorld(drawn, read_back_s)
     allowed: dict[str, tuple[int, State]] = {}

@@ -70,7 +70,8 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     retry_backoff_ms: int = 10
     """Pause of a producer before a retry. A claim that must end a predecessor's transaction pauses
-    once. It takes 20 ms with this default, 120 ms with aiokafka's default of 100 ms."""
+    once. The whole claim takes 20 ms with this pause, and 120 ms with aiokafka's default pause of
+    100 ms."""
 
     batch_max_bytes: int = 512 << 10
     """Bytes of a record batch: half of a broker's limit (`message.max.bytes`, 1 MiB). A larger

@@ -27,9 +27,13 @@ from controlplane.logs.offset_rules import check_partitions, check_topic, partit
 from controlplane.settings.security import KafkaSecurity
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_RECLAIMS = 3
-"""Maximum attempts of an append that has no epoch and needs a transaction. After a fenced attempt,
-this object claims its own id again. After an outage, one such claim is enough."""
+_BESIDE_ATTEMPTS = 3
+"""Maximum attempts of an append in `_append_beside`.
+
+A broker aborts a transaction that was open for too long, and fences its writer. The log then claims
+the id of `_beside` again, and repeats the append. After an outage, the second attempt succeeds. The
+third is a reserve. If it fails, too, the brokers seem to abort every transaction.
+"""
 
 
 class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,13 +288,13 @@ class KafkaLog(KafkaReader):
                 del own_ends[number]
 
     async def _append_beside(self, records: Sequence[Record]) -> list[Position]:
-        """Append without an epoch; claim the object's own id again if a time-out has fenced it."""
+        """Append without an epoch; claim the id of `_beside` again if a time-out has fenced it."""
         if len({(record.topic, record.partition) for record in records}) == 1:
             positions = await self._idempotent.append(records)
             if positions is not None:
                 self._note_ends(positions)
                 return positions
-        for _ in range(_RECLAIMS):
+        for _ in range(_BESIDE_ATTEMPTS):
             epoch = self._beside.epoch or await self._beside.claim()
             try:
                 return await self._beside.append(records, epoch)

@@ -47,9 +47,10 @@ class FencedBatches(ProducerOwner):
     A broker appends a batch whole or not at all, so a batch needs no transaction. A coordinator
     compares the epochs of transactions. A partition compares the epoch of a batch with the newest
     one that it has seen. So batches go only to *established* partitions: they have a record or a
-    marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
-    Older writers send batches only to these partitions, too. So from then on, brokers refuse all
-    batches of older writers.
+    marker of the present epoch. Before a claim returns, it writes its marker to all partitions of
+    `topics`, which establishes them. All writers of the identity have the same `topics`, and
+    send batches to no others. So once a claim has returned, the brokers refuse every batch of an
+    older writer.
 
     Partitions forget the epoch of a writer some time after its last marker or record. So the last
     transaction, in which a coordinator has confirmed the epoch, may not be older than

@@ -64,12 +64,16 @@ class Transactions(ProducerOwner):
     """Writer of transactions and single batches, one after the other, of one `transactional.id`.
 
     An append is a batch if `FencedBatches` accepts it, else a transaction. After any failure the
-    producers are dropped. `settle` decides the interrupted append before the next write. Requests
-    to the coordinator carry the identity of the dropped producer. So they do not fence a writer
-    that has taken over. One gap remains: while that writer has an open transaction, the coordinator
-    does not compare identities. The coordinator then fences both writers; neither has written a
-    wrong record. After `close` a broker aborts an interrupted transaction when its time-out has
-    passed.
+    producers are dropped. `settle` decides the interrupted append before the next write. Its
+    requests to the coordinator carry the identity of the dropped producer. The coordinator refuses
+    them if a newer writer has claimed the id, so they do not fence that writer.
+
+    There is one exception: the request for the next epoch (`_renew`). The coordinator does not
+    compare the epoch of this request while the newer writer has an open transaction. In this case,
+    the coordinator aborts that transaction and fences both writers. Their appends raise `Fenced`,
+    so no wrong record is committed.
+
+    After `close` a broker aborts an interrupted transaction when its time-out has passed.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """

@@ -92,7 +92,10 @@ class FetchLoop:
         return self._stops is None or self.positions[partition] < self._stops[partition]
 
     async def _brokers(self, cluster: Cluster) -> dict[int, list[TopicPartition]]:
-        """Return the known partitions of each topic with an unread partition, by leader."""
+        """Return the partitions of the topics to fetch, by leader.
+
+        A topic is included, with all its known partitions, while at least one of them is unread.
+        """
         topics = {topic for topic, number in self.positions if self._is_unread((topic, number))}
         if not topics:
             return {}
@@ -163,10 +166,11 @@ class FetchLoop:
     def _skip_empty_ranges(self, led: list[TopicPartition]) -> None:
         """Advance positions over offsets whose records compaction has removed.
 
-        Only a completely empty answer proves that no records are left; otherwise the answer may
-        have been full. A read advances to its stop. A tail advances to the end in the last answer
-        that named the partition. The broker determines this end before it looks for records. In a
-        session it names each partition whose end has changed.
+        Only an answer without any records proves that no records are left. With records of one
+        partition, the answer may have reached its size limit before the records of another. A read
+        advances to its stop. A tail advances to the end in the last answer that named the
+        partition. The broker determines this end before it looks for records. In a session it names
+        each partition whose end has changed.
         """
         for partition in led:
             readable = self._readable.get(partition, 0)

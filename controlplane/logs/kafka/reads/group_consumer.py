@@ -129,7 +129,8 @@ class GroupConsumer:
     ) -> None:
         """Connect and join the group; retry without end until brokers answer.
 
-        `selects`: selects topics instead of `topics`; `poll` raises its errors.
+        `selects`: returns True for the names of topics to subscribe to, and replaces the parameter
+        `topics`. `poll` raises its errors.
 
         Raises:
             LogNotUsable: the brokers refuse the client.
