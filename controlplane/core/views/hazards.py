@@ -38,7 +38,7 @@ class Danger(Enum):
     READ_FAILS = "makes reads fail"
     """Requests for the connector's tasks fail, including those of rebalances."""
     OFFSETS_DISAGREE = "keeps members from agreeing"
-    """Config offsets of members differ: the group rebalances until all can read a later record."""
+    """Members have different config offsets: they rebalance until all can decode a later record."""
     PARTITION_ORDER = "depends on the order between partitions"
     """Two workers that read the same log may permanently have different states."""
     OFFSET_UNREACHABLE = "cannot be reached by its key"
@@ -248,7 +248,7 @@ def _disagreement(tail: Sequence[Entry], own_end: int, other_end: int, members: 
     position = next((entry.position for entry in tail if entry.offset == last), tail[-1].position)
     reason = (
         f"config offset {own_end} on this worker, {other_end} on members of {members}: "
-        "rebalances continue until all can read a new record"
+        "rebalances continue until every member can decode a later record"
     )
     return Hazard(Danger.OFFSETS_DISAGREE, position, reason)
 
