@@ -60,7 +60,8 @@ consumer settings of the three stores (28) and `KafkaStatusBackingStore.CacheEnt
 
 `python -m tests.oracle.releases` writes this page, and a test keeps it current. Fates of a record:
 
-* **accepted** – it changes the state, is an event, or changes nothing;
+* **accepted** – it is read as valid. Most such records change the state. Others are events,
+  such as a restart request, or find nothing to change;
 * **ignored** – it is logged, and the previous value stays;
 * **undecodable** – it is ignored, and the config offset does not count it;
 * **loses batch** – an exception skips the rest of the fetched batch;
