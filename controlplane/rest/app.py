@@ -246,13 +246,17 @@ async def _unless_left(work: Awaitable[T], receive: Receive) -> T:
 
 
 async def _left(receive: Receive) -> bool:
-    """Return True once the client has left; False if its connection reports nothing more."""
+    """Wait until the client leaves, and return True.
+
+    Return False if the body breaks a limit first. The client is then no longer observed, and the
+    request continues, because its endpoint does not read the body.
+    """
     try:
         while (await receive())["type"] != "http.disconnect":
             pass
     except BodyCutOff:
         pass
-    except RestError:  # a body over a limit; this endpoint does not read it
+    except RestError:  # the body breaks a limit
         return False
     return True
 

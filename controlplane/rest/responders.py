@@ -98,7 +98,7 @@ def _visited(route: reads.ReadRoute, state: ClusterState, names: Sequence[str]) 
         return sum(len(topic.values) for topic in state.offsets.values())
     if route.template == ("connectors",):
         return len(state.config.connectors)
-    # A foreign record may commit any number of tasks.
+    # A record that another program wrote may commit millions of tasks: a view of them takes long.
     return max((state.config.task_counts.get(name, 0) for name in names[:1]), default=0)
 
 

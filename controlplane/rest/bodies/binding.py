@@ -209,7 +209,7 @@ class Bean(msgspec.Struct, frozen=True):
 
 
 def choice(name: str, names: tuple[str, ...]) -> Shape:
-    """Return the shape of an enum name, in any case."""
+    """Return the shape of the name of an enum constant, in upper or lower case."""
     class_name = f"{ENTITIES}.{name}"
 
     def read(reader: BodyReader, token: Token) -> str | None:

@@ -84,7 +84,9 @@ class BodyTokens(Tokens):
         if part is SyntaxPart.COMMA:
             self._unexpected(f"was expecting comma to separate {self._scope} entries")
         if part is SyntaxPart.VALUE:
-            self._value_at = at  # Jackson up to 2.10.2 reports the fault here (`last_at`)
+            # Jackson up to 2.10.2 reports a faulty list element at its first unit. `BodyReader`
+            # reads this index from `last_at`.
+            self._value_at = at
             self._fail_at_value()
         if self.unit != '"':
             self._unexpected("was expecting double-quote to start field name")
@@ -215,7 +217,8 @@ class BodyTokens(Tokens):
         unit = self.unit
         if self._fails_after_word(unit):
             if self._is_lead():
-                # Jackson has not moved past this byte, and reads it again as the next one.
+                # Jackson takes this byte as the first of a sequence, but does not move past it.
+                # So the second byte that it reads is this byte again: a bad middle byte.
                 begins = _sequence_size(unit) > 0
                 byte_kind = "middle" if begins else "start"
                 self._fail(f"Invalid UTF-8 {byte_kind} byte 0x{ord(unit):x}", behind=begins)

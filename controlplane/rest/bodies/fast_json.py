@@ -42,7 +42,8 @@ def read(body: bytes, plain: PlainReader) -> Any:
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise NotPlain from None
     result = plain(decoded)
-    # More quotes than strings: a field is repeated, and only its last value has been checked.
+    # If a field is repeated, `decoded` has only its last value, and `plain` has not checked the
+    # others. Then the body has more quotes than two for each string in `decoded`.
     if _quotes(body) != 2 * _strings(decoded):
         raise NotPlain
     return result

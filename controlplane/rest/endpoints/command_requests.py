@@ -32,8 +32,8 @@ class CommandInput(NamedTuple):
     signature: Signature | None = None
     """Signature that has not been verified yet."""
     existing: Container[str] = frozenset()
-    """Names of existing connectors. A route that needs them gets at least the name in the path, if
-    it exists; others may get none."""
+    """Names of existing connectors. Only `patch_config` reads this field, to see if the connector
+    in the path exists. For other routes the field may be empty."""
 
     def flag(self, name: str) -> bool:
         """Read a query parameter as Java's `Boolean.valueOf`: everything but `true` is false."""

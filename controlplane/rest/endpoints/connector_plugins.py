@@ -146,7 +146,8 @@ _OTHERS = tuple(
         (_POLICIES, _POLICY, "Allowlist", "4.2.0"),
     )
 )
-"""Plugins of a worker's own settings; their definitions are not shown."""
+"""Plugins that only a worker's own settings name, never a connector config. Connect refuses to list
+their keys (`BadRequest`)."""
 
 
 def _other_kind(name: str, profile: Profile) -> str | None:

@@ -1,4 +1,7 @@
-"""Answers without a service: a GET from a state, and the command of a request."""
+"""Functions that handle a request without a running service.
+
+`answer` answers a GET from a given state. `command_of` returns the command that a request runs.
+"""
 
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress

@@ -63,7 +63,8 @@ class Endpoint(NamedTuple):
     expected: ExpectedMedia = ExpectedMedia.JSON
     """The rule of the requested release; `offered` computes it from `expects`."""
     changes: bool = False
-    """True if it exists only where commands are run, or as a dry run."""
+    """True if a request to it runs a command. A read-only service refuses such requests, except
+    for dry runs if it can plan commands."""
     media_type: str = "application/json"
     """Media type of the answer, which `Accept` must admit."""
     ours: bool = False

@@ -124,7 +124,10 @@ def _documents(records: Iterable[Entry], has_left: Callable[[], bool]) -> list[A
 
 
 def _normalized(after: str, topics: Topics) -> str:
-    """Return a position in the spelling of answers; a text that is no position stays as it is."""
+    """Return a position as answers write it: `config@57` for `connect-configs@57`.
+
+    A text that is no position stays as it is.
+    """
     position = _position(after, topics)
     return after if position is None else position_text(position, topics)
 

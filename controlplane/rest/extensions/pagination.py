@@ -18,7 +18,7 @@ LIMIT_DEFAULT = 1_000
 
 
 _COUNTED = re.compile(r"(.*)#([0-9]+)", re.DOTALL)
-"""Key with the number of its rows that the client has."""
+"""Cursor such as `config@57#12`: the client has 12 of the rows with the key `config@57`."""
 
 
 class Page(Generic[T]):
@@ -28,8 +28,8 @@ class Page(Generic[T]):
     key of the last row that the client has.
 
     With `shared_keys`, consecutive rows may share a key, and the page may end between them. Then
-    `after=` may also have the number of the key's rows that the client has: `config@57#12`. The
-    number is always given if the key itself ends in `#` and digits. So no cursor has two meanings.
+    `after=` may also say how many rows with this key the client has: `config@57#12`. The number is
+    always given if the key itself ends in `#` and digits. So no cursor has two meanings.
 
     Without `shared_keys`, `x#1` is a key like any other, because clients may choose keys. A row
     with the key of an earlier row gets a key that no earlier row has.
@@ -44,7 +44,7 @@ class Page(Generic[T]):
         *,
         shared_keys: bool = False,
     ) -> None:
-        """`normalized` returns a key in the spelling of answers.
+        """`normalized` converts a key that a client sent to the form that answers use.
 
         `is_known` returns True for the rows before the page. It is needed only if `after=` is not
         the key of a row.
@@ -116,11 +116,11 @@ class Page(Generic[T]):
 
 
 class _PageCursor(NamedTuple):
-    """Parsed `after=`; its key is in the spelling of answers."""
+    """Parsed `after=`, with the key in the form that answers use."""
 
     key: str
     number: str = ""
-    """Number of the key's rows that the client has; empty: all of them."""
+    """Number of rows with this key that the client has; empty: all of them."""
 
 
 def limit_of(call: Call) -> int:

@@ -1,11 +1,11 @@
 """`GET /watch`: live changes as server-sent events.
 
 An event `change` is one change. Its `data:` is JSON of the connector, the aspect, before and after
-(secrets hidden), and the position of its record. The last change of a record has an `id:`, the end
-offsets read so far. With `records=true` it also has the record's value. A stream without a given
-starting position begins with the `id:` of the present position. A reconnecting browser sends the
-last id as `Last-Event-ID`, and gets all changes that it missed. Other events report an error
-(`error`) or the end of the stream (`end`).
+(secrets hidden), and the position of its record. One record may cause several changes. Only the
+last of them has an `id:`, the end offsets read so far. With `records=true`, this last change also
+has the record's value. A stream without a given starting position begins with the `id:` of the
+present position. A reconnecting browser sends the last id as `Last-Event-ID`, and gets all changes
+that it missed. Other events report an error (`error`) or the end of the stream (`end`).
 """
 
 import asyncio
@@ -133,7 +133,7 @@ def _event(kind: str, content: Any) -> bytes:
 def _document(event: ChangeEvent, *, record: bool) -> dict[str, Any]:
     """Return a change as JSON.
 
-    With `record`, the last change of a record also has the record's value.
+    With `record`, the last of the changes that one record causes also has the record's value.
     """
     change = event.change
     before, after = (

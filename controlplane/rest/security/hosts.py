@@ -34,7 +34,7 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 class OwnHosts:
     """Decides whether a `Host` header names this server.
 
-    An attacker's DNS server can make none of the accepted names resolve here:
+    `has` accepts only names that an attacker's DNS server cannot resolve to this machine:
 
     - names without a dot: a service of a compose file, a machine of the LAN;
     - IP literals, and names in `LOCAL_DOMAINS`;

@@ -91,7 +91,7 @@ class _Body:
         self._values = 1  # no separator precedes the document itself
         self._deadline: float | None = None
         self._over = False
-        """True once later messages are no parts of the body."""
+        """True once the body is complete or the answer has begun: `receive` then counts nothing."""
 
     async def receive(self) -> Message:
         """Return the next part.
@@ -140,7 +140,7 @@ class _Body:
                     return
 
     def until_answered(self, send: Send) -> Send:
-        """Wrap `send` to detect the start of the answer: messages after it are no body."""
+        """Wrap `send` to note the start of the answer; messages received later are not counted."""
 
         async def sending(message: Message) -> None:
             self._over = True

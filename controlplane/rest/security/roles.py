@@ -19,7 +19,7 @@ class Role(IntEnum):
 
     @classmethod
     def of(cls, name: str) -> "Role":
-        """Return the role with a name, in any case. Raises `KeyError`."""
+        """Return the role with a name, in upper or lower case. Raises `KeyError`."""
         return cls[name.upper()]
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ async def test_a_token_is_hashed_once(
 
 
 async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
-    """Password or token is enough; the scheme may be in any case and followed by several spaces."""
+    """Password or token is enough; the scheme may be in capitals, with several spaces after it."""
     scheme, proof = basic("vera", "vera")["authorization"].split()
     for headers in (
         basic("vera", "vera"),
