@@ -1,7 +1,8 @@
 """Texts of exceptions that plugins raise: their `__str__` and `__repr__` may raise, too.
 
-No function here raises. Each text is bounded; `shortened` bounds it further once secrets are
-hidden. Secrets are hidden first, or a cut through a secret would show its rest.
+No function here raises. Long texts are cut twice, each time in the middle. The first cut bounds the
+time that hiding secrets takes. Secrets are hidden before the second cut (`shortened`): a cut
+through a secret would show the rest of it.
 """
 
 import traceback
@@ -9,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_CHARACTERS = 30_000
-"""Length of a text in a status, an answer or a log line. The middle of a longer one is left out."""
+"""Maximum length of a text in a status, an answer or a log line; a longer one loses its middle."""
 
 _MAX_UNHIDDEN_CHARACTERS = 1_000_000
-"""Length of a text before secrets are hidden. A cut here may split a secret; `shortened` later
-leaves out the part of the text with the cut."""
+"""Maximum length of a text before secrets are hidden; a longer one loses its middle. This first cut
+may split a secret. Its two halves lie next to the cut, and the second cut removes them."""
 
 _EXCEPTIONS_MAX = 200
 """Maximum number of exceptions in a trace: causes, and members of groups."""

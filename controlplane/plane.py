@@ -90,8 +90,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     exactly_once: bool = False
     limits: CommandLimits = CommandLimits()
     follower: FollowerLimits = FollowerLimits()
-    """Limits of following the log. `gather_ms` is always 0: a command waits until its records are
-    read, and a window would delay that. The records of one writer arrive in order anyway."""
+    """Limits of following the log. `gather_ms` is ignored: the plane does not gather entries for
+    some ms to put them in order. The entries of its only writer arrive in order, and gathering them
+    would delay each command."""
     upkeep: UpkeepSettings = UpkeepSettings()
     catalogue: str | None = None
     """File that lists connector classes; ignored if `Surroundings.plugins` is set."""
@@ -150,11 +151,12 @@ class ControlPlane:
     ) -> AsyncIterator["ControlPlane"]:
         """Open a log (`sqlite:///state.db`, `memory:`, or an open `Log`) and become its writer.
 
-        A missing log is created with its topics. In an embedded log with records, each topic that
-        the settings rename must exist (`missing_for_writer`). A renamed command topic may be
-        missing if the default command topic is missing, too. On Kafka, opening fails if Connect's
-        topics have records but the command topic has none (`check_own_topics`). While an embedded
-        log is open here, no other control plane or command line can write it. An earlier process's
+        A missing log is created with its topics. If an embedded log has records, each topic whose
+        name in the settings is not the default must exist (`missing_for_writer`). Otherwise the
+        name is probably misspelt. Exception: a log without the default command topic, such as an
+        imported log, gets a command topic of any name. On Kafka, opening fails if Connect's topics
+        have records but the command topic has none (`check_own_topics`). While an embedded log is
+        open here, no other control plane or command line can write it. An earlier process's
         unfinished commands end before this returns, unless they are unreadable or cannot be undone.
 
         Raises:

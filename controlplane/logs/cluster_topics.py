@@ -127,9 +127,9 @@ async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) 
     `offsets`, `status`: numbers of partitions; existing topics keep theirs.
 
     Raises:
-        LogNotUsable: an embedded log has records but lacks a `renamed` topic, so its name is
-            probably misspelt. On Kafka: the records are another cluster's, or a worker would refuse
-            a topic.
+        LogNotUsable: an embedded log has records, but lacks a topic whose name is not the default
+            (`renamed`). The name is probably misspelt. On Kafka: the records are another cluster's,
+            or a worker would refuse a topic.
     """
     existing = await log.topics()
     partitions = {
