@@ -2,10 +2,10 @@
 
     python -m benchmarks.startup [--records 200000] [--rounds 3] [--quick]
 
-An embedded log holds that many records of the config and status topics, half each. They are of 500
-connectors, repeatedly configured, stopped and reported, as in an old fleet. The time runs from
-`ControlPlane.open` until the plane is the writer, knows the state and accepts commands. The table
-of plugins, made once per process, is excluded.
+An embedded log holds `--records` records: half in the config topic, half in the status topic. They
+configure and stop each of 500 connectors many times, as in an old fleet, and report the status of
+tasks. The time runs from `ControlPlane.open` until the plane is the writer, knows the state and
+accepts commands. The table of plugins, made once per process, is excluded.
 
 The peer is the same log without snapshots, so it is read and folded completely. In each topic,
 at most 9,999 records (`TAIL`) follow the newest snapshot. With snapshots only these are read. Both
@@ -127,7 +127,13 @@ def table(figures: Sequence[StartupFigure], number: int) -> Table:
 
 
 @click.command()
-@click.option("--records", "number", default=200_000, show_default=True, help="In both topics.")
+@click.option(
+    "--records",
+    "number",
+    default=200_000,
+    show_default=True,
+    help="Number of records in the config and status topics together.",
+)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--quick", is_flag=True, help="One small round, to check that it runs.")
 def main(number: int, rounds: int, quick: bool) -> None:

@@ -46,7 +46,10 @@ class ArchiveSize(NamedTuple):
     files: int
     bytes: int
     bytes_by_kind: Counter[str]
-    """Bytes of segments, winners, snapshots, and all files in the folder of manifests."""
+    """Bytes of each kind of file: segments, winners, snapshots, and the folder of manifests.
+
+    Winners are copies of the rows of a segment that may still affect a state.
+    """
 
     @property
     def per_record(self) -> float:

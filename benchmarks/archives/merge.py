@@ -221,7 +221,12 @@ def _archive_folder(folder: Path | None) -> Iterator[Path]:
 @click.command()
 @click.option("--looks", default=300, show_default=True, help="Looks of the capture.")
 @click.option("--records", default=9_000, show_default=True, help="Records in all looks together.")
-@click.option("--clusters", default=1, show_default=True, help="Clusters; 2 or more are planned.")
+@click.option(
+    "--clusters",
+    default=1,
+    show_default=True,
+    help="Number of clusters. For 2 or more, only their planning and merging are timed.",
+)
 @click.option("--latency-ms", default=30, show_default=True, help="Time of a request.")
 @click.option("--folder", type=click.Path(path_type=Path), help="New folder of the archive.")
 def main(looks: int, records: int, clusters: int, latency_ms: int, folder: Path | None) -> None:

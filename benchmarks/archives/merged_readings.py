@@ -7,9 +7,10 @@ A *look* is one capture of all partitions, a *reading* what a look has read of o
 archive has one record per look in each of `--partitions` partitions of the offsets topic. It equals
 an archive that was captured in `--looks` looks (default: one a minute for a year) and merged. It is
 made at once, not look by look. With `--markers`, 1 to 30 markers of transactions follow each
-record. So every look lacks offsets, and the looks read different numbers of offsets. A *doubt* is a
-span of offsets in which the state may be wrong, because offsets are missing. `--earlier` writes
-every reading into the manifest, as earlier versions did. Times are CPU times.
+record. A marker takes an offset, but is no record. So each look finds no record at some offsets,
+and looks cover different numbers of offsets. A *doubt* is a span of offsets in which the state may
+be wrong, because records are missing there. `--earlier` writes every reading into the manifest, as
+earlier versions did. Times are CPU times.
 """
 
 import tempfile

@@ -45,7 +45,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 def generate(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
-    """Generate an archive in a folder, with winners and daily snapshots."""
+    """Generate an archive in a folder, with daily snapshots and winners.
+
+    Winners are copies of the rows of a segment that may still affect a state.
+    """
     store = open_store(str(folder))
     appending = Appender(store, NAME, TOPICS)
     bar = progress.add_task(f"{records:,} records", total=records)

@@ -236,7 +236,8 @@ CONTESTANTS: Mapping[str, Callable[[ArchivedCluster, ExitStack], EngineFunction]
     "polars": _polars,
     "spark": _ours_in_spark,
     "local": lambda cluster, _: _ours(cluster, derived=False),
-    # Derived files are snapshots and winners; without them only segments are read.
+    # Derived files are snapshots, and winners: copies of the rows of a segment that may still
+    # affect a state. Without these files only segments are read.
     "derived": lambda cluster, _: _ours(cluster, derived=True),
     "python": _plain_python,
     "max_by": _max_by,
