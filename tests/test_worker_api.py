@@ -18,7 +18,7 @@ NO_JSON = {
 
 @pytest.mark.parametrize("case", NO_JSON)
 def test_a_body_that_is_no_json_is_no_defect(case: str) -> None:
-    """The answer has a reason in any case."""
+    """An answer whose body is no JSON still has a reason."""
     body = NO_JSON[case]
     answer = httpx.Response(409, content=body)
     assert json_of(answer) is None

@@ -1,8 +1,8 @@
 """Parsing of values by the type of their setting, with descriptions of the permitted values.
 
 Texts are trimmed and parsed as in Kafka's `ConfigDef.parseType`: `TRUE` is true. A choice may be
-written in any case (`CaseInsensitiveValidString`). Settings that a program has created are checked
-by the same rules.
+written in upper or lower case (`CaseInsensitiveValidString`). Settings that a program has created
+are checked by the same rules.
 """
 
 import re

@@ -146,8 +146,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     plugin_path: tuple[str, ...] = ()
     """Python modules, and directories (`./plugins`), whose connectors run here; empty: none runs.
-    Classes that installed packages declare are imported in any case, to validate configs. For a
-    Java worker it is the path of connector jars."""
+    Classes that installed packages declare are always imported, to validate configs. For a Java
+    worker it is the path of connector jars."""
 
     connectors_folders: tuple[str, ...] = ()
     """This project's own: folders that the connectors for files may touch; empty: none."""

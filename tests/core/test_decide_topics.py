@@ -87,7 +87,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("level", "taken", "not_taken"), ASKED)
 def test_levels_of_log4j_are_accepted_in_any_case(level: str, taken: str, not_taken: str) -> None:
-    """Levels are accepted in any case and written as requested; other words are refused."""
+    """Levels in upper or lower case are accepted, and written as requested; others are refused."""
     command = SetLoggerLevel("org.apache", level)
     for release in taken.split():
         (written,) = steps([], command, release)["level"]

@@ -33,7 +33,7 @@ REST_S = 0.05
 
 
 def is_true(config: Mapping[str, Any], name: str) -> bool:
-    """True if a setting is `true` in any case (`Boolean#parseBoolean`)."""
+    """True if a setting is `true`, in upper or lower case (`Boolean#parseBoolean`)."""
     return str(config.get(name) or "").lower() == "true"
 
 

@@ -118,7 +118,7 @@ def test_schemas_say_how_values_are_written(schema: Schema, value: Any, written:
 
 
 def test_decimals_can_be_numbers() -> None:
-    """`decimal.format`, in any case, keeps all digits in both directions."""
+    """`decimal.format`, in upper or lower case, keeps all digits in both directions."""
     decimal = Decimal("1.50")
     assert plain(decimal, Schema.decimal(2), decimal_format="numeric") == b"1.50"
     described = {"type": "bytes", "name": Schema.decimal(2).name, "parameters": {"scale": "2"}}
