@@ -125,9 +125,12 @@ class _Symbols:
             return True
         return False
 
-    def refused(self, reason: str) -> UnsupportedPattern:
-        """Return the error for the next character, or for the last if there is none."""
-        return UnsupportedPattern(f"{reason} at index {min(self.index, self._length - 1)}")
+    def refused(self, reason: str, place: str = "at") -> UnsupportedPattern:
+        """Return the error with the index of the next character; at the end, of the last one.
+
+        `place`: `at` that index, or `before` it if the faulty characters have been taken.
+        """
+        return UnsupportedPattern(f"{reason} {place} index {min(self.index, self._length - 1)}")
 
 
 class PatternParser:
@@ -260,7 +263,7 @@ class PatternParser:
         if not least or not self._symbols.takes("}"):
             raise self._symbols.refused("a count that is not like {2}, {2,} or {2,5}")
         if max(int(least), int(most or 0)) > _REPEATS_MAX or (most and int(most) < int(least)):
-            raise self._symbols.refused("a count out of range, before the character")
+            raise self._symbols.refused("a count out of range", "before")
         return int(least), int(most) if most else None
 
     def _digits(self) -> str:
@@ -268,7 +271,7 @@ class PatternParser:
         while self._symbols.peek() in _DIGITS:
             digits += self._symbols.take()
             if len(digits) > len(str(_REPEATS_MAX)):
-                raise self._symbols.refused("a count out of range, before the character")
+                raise self._symbols.refused("a count out of range", "before")
         return digits
 
     # --- groups ---------------------------------------------------------------------------------
@@ -468,7 +471,7 @@ class PatternParser:
             symbols.take()
             end = self._member()
             if isinstance(end, CharacterSet) or end < first:
-                raise symbols.refused("an invalid range, before the character")
+                raise symbols.refused("an invalid range", "before")
             last = end
         return _range(first, last, any_case="i" in self._flags)
 
