@@ -162,10 +162,13 @@ OffsetsCommand = (
 
 
 TEXT_IN_A_PART = 1_000
-"""Number of characters of config values that counts as one more key."""
+"""Number of characters of config values that take as much work as one key (`size_of_config`).
+
+Sizes are counted in parts; one part is the work for one key.
+"""
 
 PATTERN_IN_A_PART = 10
-"""Number of characters of regular expressions that counts as one more key."""
+"""Number of characters of regular expressions that take as much work as one key."""
 
 _PATTERN_KEYS = (".regex", ".pattern", ".include", ".exclude")
 """Ends of the keys that may have a regular expression."""

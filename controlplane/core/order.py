@@ -63,9 +63,16 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     with one exception. Entries of different topics may change places if they have the same
     partition number and true time. No fold depends on that.
     """
-    # Let L be the last missing record; every present entry follows it. If the computed time of an
-    # entry is too low, its true time and its partition number are those of L. So the entry precedes
-    # all entries that differ from L in one of the two. The computed rank gives the same order.
+    # Proof. Every missing record precedes every present entry. Let L be the last missing record.
+    # 1. Let e be an entry whose computed time is too low. A missing record m of the same topic and
+    #    partition set its running maximum. So m and e have the same true time.
+    # 2. In the true order, m is not after L, and e is after L. The order sorts by time, then by
+    #    partition number. So L has the same time and partition number as m and e.
+    # 3. Let f be a present entry that differs from L in one of the two. As f is after L, it is
+    #    also after e in the true order. The computed time of f is right: otherwise, by step 2, f
+    #    would agree with L. So it is at least the time of L, and the computed time of e is less.
+    #    The computed order has f after e, too.
+    # 4. A present entry that agrees with L in both may change places with e if its topic differs.
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 

@@ -162,7 +162,10 @@ class _HarvestRun:
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
     async def _listed(self) -> list[_ListedPlugin]:
-        """The plugins that the worker lists, by class and type; of several versions the first."""
+        """The plugins that the worker lists, one per class and type.
+
+        If the worker lists several versions of a plugin, only the first is returned.
+        """
         try:
             answer = await self._worker.get(
                 "/connector-plugins?connectorsOnly=false", tuple[_ListedPlugin, ...]

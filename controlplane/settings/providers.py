@@ -56,7 +56,7 @@ class ResolvedText(NamedTuple):
 
     text: str
     secrets: Mapping[str, str]
-    """References that were replaced, by the inserted value; the values are secret."""
+    """References that were replaced, each with the inserted value; the values are secret."""
     ttls_ms: Mapping[str, int]
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
     refused: Mapping[str, str]
@@ -65,7 +65,7 @@ class ResolvedText(NamedTuple):
     The value of each is the name of the limit's setting.
     """
     unresolved: Mapping[str, str]
-    """References that stay because no provider has their value: the reason by reference."""
+    """References that stay because no provider has their value, each with the reason."""
 
 
 class Providers:

@@ -133,11 +133,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Port if `listeners` is unset. Kafka has it up to 2.8; images still set it."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """This project's own: further host names of a server without authentication; `*` stands for
-    anything. A Java worker accepts every name."""
+    """This project's own: further names that a server without authentication accepts in the `Host`
+    header. `*` stands for any text. A Java worker accepts every name."""
 
     rest_advertised_host_name: str | None = None
-    """Host name of this server; requests with this name are accepted."""
+    """Host name of this server; requests with this name in `Host` are accepted."""
 
     rest_advertised_port: Annotated[_Int | None, _ONE_WORKER] = None
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None

@@ -26,7 +26,7 @@ class ProgramGroup(click.Group):
 
     program: ClassVar[str]
     sections: ClassVar[Mapping[str, Mapping[str, CommandEntry]]]
-    """Commands by name, under the titles of the list of commands, in its order."""
+    """Section title of the help text → command name → entry, in the order of the help text."""
     bad_input: ClassVar[tuple[type[Exception], ...]] = ()
     """Errors of the input, besides those that all programs have."""
 

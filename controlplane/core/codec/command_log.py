@@ -85,7 +85,8 @@ LEVELS_MAX = 100
 def accepted(topic: str, request: CommandRequest, plan: Plan | None) -> Draft:
     """Record that the command begins.
 
-    `plan` None: its plan is one atomic batch, which cannot be half done.
+    `plan` None: all records of the command are one atomic batch. It cannot be half done, so
+    recovery never needs the plan.
     """
     stored_plan = None
     if plan is not None:
@@ -137,7 +138,8 @@ def _answer(request: CommandRequest, outcome: Outcome) -> dict[str, Any]:
 def _is_storable(outcome: Outcome) -> bool:
     """True if the command topic can hold the answer.
 
-    A config that another program wrote may be nested more deeply than JSON in a record can be.
+    The answer includes the connector's config. REST accepts only configs of one level. But another
+    program may have written a config with more than `LEVELS_MAX` levels to the config topic.
     """
     level: list[Any] = [] if outcome.connector is None else [outcome.connector.config]
     for _ in range(LEVELS_MAX):

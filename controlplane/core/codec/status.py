@@ -102,7 +102,8 @@ def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | In
     """Decode an active topic, `status-topic-<topic>:connector-<name>` (KIP-558)."""
     colon = key.find(":")
     topic = key[len(_TOPIC) : colon] if colon >= 0 else ""
-    # Kafka skips the separator by its length: the colon and any ten UTF-16 units after it pass.
+    # Kafka does not compare the separator. It skips the colon and the next ten UTF-16 units,
+    # whatever they are: `:connector-` has this length.
     separated = java_library.substring(key[colon:], len(_TOPIC_SEPARATOR)) if colon >= 0 else None
     connector = separated or ""
     if not topic or not connector:

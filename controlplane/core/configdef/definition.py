@@ -17,9 +17,10 @@ from controlplane.core.records import Properties
 
 
 class KeyVisit(NamedTuple):
-    """A key and the number of its checks: one per key that lists it as dependent, at least one.
+    """A key and the number of times that Kafka checks it.
 
-    Kafka reports the same errors again at each check.
+    Each other key that has this key among its `dependents` causes one check. A key that is no
+    dependent is checked once. Kafka reports the same errors again at each check.
     """
 
     key: ConfigKey

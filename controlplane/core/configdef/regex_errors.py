@@ -1,10 +1,10 @@
 r"""Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
 
 `pattern_error` detects unclosed or unopened groups and character classes, quantifiers with nothing
-to repeat, and a backslash at the end. Other invalid patterns are accepted. So is the rest of a
-pattern that may have comments (flag `x`). No pattern that Java accepts is refused, except for
-some with `\c` before a quotation or white space. `matching_error` also refuses patterns that this
-process cannot match.
+to repeat, and a backslash at the end. Other invalid patterns are accepted. A flag `x` makes `#`
+begin a comment. If a `#` follows such a flag, the pattern is not checked from the flag on. No
+pattern that Java accepts is refused, except for some with `\c` before a quotation or white space.
+`matching_error` also refuses patterns that this process cannot match.
 """
 
 import re

@@ -17,7 +17,10 @@ _RELEASE = re.compile(rf"\d{{1,{NAME_DIGITS}}}(\.\d{{1,{NAME_DIGITS}}}){{0,3}}",
 
 
 def _check_releases(*releases: str | None) -> None:
-    """Refuse a text that is no release. msgspec adds the place of this ValueError in a file."""
+    """Refuse a text that is no release.
+
+    msgspec appends the place of the row in its file to the message of the ValueError.
+    """
     for release in releases:
         if release is not None and not _RELEASE.fullmatch(release):
             raise ValueError(f"{release!r} is no release: write it like 3.4 or 3.4.1")

@@ -15,8 +15,9 @@ are six exceptions:
    - No such connector exists, and the creation would be refused now, for example because its class
      is gone.
    - No leader died: the log was unavailable for so long that the client got an error.
-6. A changed config that would be refused now, but is in effect, is only finished. It may have been
-   valid for another release, whose rules the client chose.
+6. A changed config that would be refused now, but is in effect, is only finished. Recovery decides
+   by the rules of the leader's release. The client may have chosen another release for its request
+   (`?profile=3.9`), and the config may be valid there.
 
 A command that the present leader's release lacks is still completed, under the `kip` profile.
 """
@@ -102,7 +103,8 @@ def recover(
         if _config_in_effect(state, command):
             return finished
         rejected = _reported(failed) or decision
-        # Without a connector of that name, the offsets can only be those of this creation.
+        # Taking the creation back removes its offsets, and those that an earlier connector left.
+        # A connector of that name, if one exists now, may use these offsets: they must stay.
         if undoable and command.connector not in state.config.connectors:
             return Recovery(RecoveryKind.TAKEN_BACK, plan, rejected)
         return Recovery(RecoveryKind.GIVEN_UP, Plan((), plan.outcome), rejected)

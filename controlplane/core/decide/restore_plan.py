@@ -1,14 +1,16 @@
 """Decides an undo: a sequence of the commands that put a connector back as it was.
 
 The order keeps one invariant: a connector never runs while it is only half restored. Exception: a
-release without KIP-980 creates a connector only as STARTED (`_assumptions`). Commands that make it
-do less (stop, pause) come first. Commands that make it do more (resume, or pause after a stop) come
-last. Between them comes the config, and then the offsets, because the config determines where they
-are stored. The gaps between the steps are crash points (`core.plan`), named after command and step:
+release without KIP-980 creates a connector only as STARTED (`_assumptions`). Commands that reduce
+its activity (stop, pause) come first. Commands that increase it (resume, or pause after a stop)
+come last. Between them comes the config, and then the offsets, because the config determines where
+they are stored. A step's name begins with a word for its command: `stop-tasks` is the step `tasks`
+of a stop. The gap after a step is a crash point with the step's name (`core.plan`):
 
+    Step                                   Connector after the step
     stop-tasks, stop-state | pause-state   less activity; no activity if offsets are restored
     put-config | create-config             config restored; activity as before
-    stop-tasks, stop-state                 only after a creation as STARTED, without KIP-980
+    stop-tasks, stop-state                 stopped; only after a creation as STARTED without KIP-980
     offsets-write, …                       offsets restored; still no activity
     pause-state | resume-state             target state restored
 

@@ -314,7 +314,10 @@ class JavaKeys:
         self._topics = topics
 
     def partitions(self) -> list[JsonObject]:
-        """Every partition that a worker lists, sorted by key: a state has lost the log's order."""
+        """Every partition that a worker lists, sorted by key.
+
+        A state does not keep the order of the log.
+        """
         spelled = listed(self._state, self._topics, self._connector).values()
         in_order = sorted(spelled, key=lambda partition: partition.key)
         return [partition.subject.partition for partition in in_order]

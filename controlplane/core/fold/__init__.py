@@ -39,7 +39,8 @@ class Fold:
 
     - `exactly_once`: the worker runs with exactly-once support, so it does not see aborted configs
       and offsets (`Topics.sees_aborted`).
-    - `live`: start-up is over, so fates carry the listener calls by which Kafka's worker acts.
+    - `live`: start-up is over. From then on, the `RecordFate` of each record lists the calls by
+      which Kafka's worker learns of the change (`ListenerCall`).
     - `trace`: the fold also keeps the position of each key's last record in the offsets topics and
       the command topic.
 
@@ -77,7 +78,7 @@ class Fold:
 
     @property
     def live(self) -> bool:
-        """True once start-up is over: fates then carry listener calls."""
+        """True once start-up is over: from then on, each `RecordFate` lists listener calls."""
         return self.config.live
 
     @live.setter

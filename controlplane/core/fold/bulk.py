@@ -29,7 +29,8 @@ class BulkLoader:
     """Loads a `Fold`: `add` all batches, `finish`, then `settle` the contested keys.
 
     Batches of one partition come in offset order; partitions may interleave. Records that the fold
-    read earlier must precede all records of the batches in the one order (`core.order`).
+    read earlier must precede all records of the batches. This refers to the total order of all
+    partitions' records (*the one order*, `core.order`).
     """
 
     def __init__(self, fold: Fold) -> None:

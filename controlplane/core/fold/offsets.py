@@ -19,9 +19,9 @@ class OffsetFold:
     """Working state of one offsets topic: raw keys and the last value of each.
 
     A tombstone removes the parsed partition from the list of a connector's partitions
-    (`OffsetUtils#processPartitionKey`). A record under another spelling of the same key may still
-    have a value. So the fold notes each removed partition as hidden. `take` parses keys only if it
-    must.
+    (`OffsetUtils#processPartitionKey`). The partition stays unlisted even if another spelling of
+    its key still has a value. So the values do not show which partitions are listed, and the fold
+    notes each removed one as hidden. `take` parses keys only if it must.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -71,8 +71,13 @@ class OffsetFold:
     def take(self, parts: Iterable[Mapping[bytes | None, bytes | None]]) -> frozenset[bytes | None]:
         """Take over the last values of each partition at once; returns the contested keys.
 
-        For a contested key, the order between partitions or between two spellings of the key
-        decides, or its records throw. Such keys are left out: `apply` their records in order.
+        A key is contested in three cases:
+
+        - It has records in several partitions: their order decides which value is the last.
+        - One spelling of it was removed and another was not: their order decides if it is listed.
+        - Its records throw.
+
+        Contested keys are left out: `apply` their records in order.
         """
         self.published = None
         parts = list(parts)

@@ -55,7 +55,10 @@ def decimal_of(unscaled_value: int, scale: int) -> Decimal:
 
 
 def scale_of(number: Decimal) -> int:
-    """`BigDecimal.scale`: number of digits after the point; -n: n zeros before it are omitted."""
+    """`BigDecimal.scale`: number of digits after the decimal point.
+
+    A negative scale -n means that n zeros follow the digits: `12E3` is 12000, and has scale -3.
+    """
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
     return -exponent
@@ -83,7 +86,8 @@ def round_to_float(number: float | Decimal) -> float:
     """The nearest 32-bit float, or an infinity; rounded once, whatever the number's size."""
     if isinstance(number, float) and not math.isfinite(number):
         return number
-    # A fraction would have up to 2**31 digits. Floats lie between 10**-46 and 10**39.
+    # Floats other than 0 lie between 10**-46 and 10**39, so a number far outside becomes 0 or an
+    # infinity. The exact calculation below would need integers of up to 2**31 digits for it.
     if isinstance(number, Decimal) and not -60 < number.adjusted() < 60:
         return math.copysign(0.0 if not number or number.adjusted() < 0 else math.inf, number)
     exact = Fraction(number)

@@ -178,8 +178,9 @@ def _may_have_long_name(value: bytes) -> bool:
 def _has_digits(value: bytes, count: int) -> bool:
     """True if `count` digits stand in a row.
 
-    The sample is every `count`-th byte; each such row includes one of these bytes. So the sample is
-    checked first. Removing all its digits is six times as fast as searching it for a digit.
+    The sample is every `count`-th byte. A row of `count` digits includes one byte of the sample. So
+    a sample without digits proves that there is no such row, and the sample is checked first.
+    Removing all its digits is six times as fast as searching it for a digit.
     """
     sample = value[count - 1 :: count]
     has_digit = len(sample.translate(None, _DIGITS)) != len(sample)

@@ -121,7 +121,9 @@ class Character(PatternNode):
     def run_ends(self, match: PatternMatch, starts: Positions) -> Positions:
         """Return where runs of such characters end, from these positions; runs may be empty."""
         positions = self._positions(match)
-        # The addition carries each start over the 1 bits of its run, and so changes these bits.
+        # The sum carries a start to the end of its run: 0b0110 + 0b0010 is 0b1000. The sum and
+        # `positions` differ in 0b1110, from the start to the end of the run: these are the ends.
+        # A second start in a run keeps its bit, and a start outside changes none: both are added.
         return starts | (positions + (starts & positions)) ^ positions
 
     def _positions(self, match: PatternMatch) -> Positions:
@@ -274,7 +276,8 @@ class Repetition(PatternNode):
                 return at if may_stop else None
             following = onward[min(count + 1, len(onward) - 1)]
             if is_enough and not may_stop:
-                # An empty repetition would end the loop here.
+                # The loop must not stop at this position. An empty repetition would stop it, so
+                # only a repetition that ends elsewhere may follow.
                 following &= ~(1 << at)
             end = self._node.first_end(match, at, following)
             if end is None or (end == at and is_enough):
@@ -315,10 +318,10 @@ class Repetition(PatternNode):
         return reached
 
     def _onward(self, match: PatternMatch, allowed: Positions) -> Sequence[Positions]:
-        """Return sets of positions, indexed by the number of finished repetitions.
+        """Return the positions from which a match can be completed.
 
-        From each position of a set, further repetitions can reach an allowed end. The last set
-        holds for all higher numbers.
+        The set at index n has these positions for a match with n finished repetitions. From there,
+        further repetitions or none lead to an allowed end. The last set holds for all higher n.
         """
         least, most = self._limits(match)
         last = least if self._most is None else most

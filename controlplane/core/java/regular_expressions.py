@@ -54,7 +54,10 @@ class JavaPattern:
 
 
 _ANSWERS_KEPT: Final = 10_000
-"""Limit of answers that a pattern keeps: a predicate asks about one topic for each record."""
+"""Limit of answers that a pattern keeps.
+
+A predicate asks about the topic of each record, so it asks about the same topics again and again.
+"""
 
 _KEPT_LENGTH_MAX: Final = 249
 """Longest text of a kept answer: the longest name of a topic."""

@@ -68,8 +68,8 @@ class Plugins:
         running_here: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue. Each hides Kafka's own plugins of its `type_group`, except listed
-        and bundled ones."""
+        """Plugins of a catalogue. A worker also has Kafka's own plugins of each `type_group` that
+        the catalogue lacks, and all of Kafka's bundled plugins."""
         self.own = own or KafkaPlugins()
         """Kafka's own plugins and definitions."""
         self.added = tuple(more)

@@ -1,6 +1,7 @@
 """Refusal of the client settings that a connector overrides, when the clients are made (KIP-458).
 
-A worker may get another policy after it has accepted a config.
+A worker checks the overrides when it accepts a config, and again when it makes the clients. In
+between, the worker's policy may have changed.
 """
 
 from collections.abc import Iterable

@@ -5,7 +5,9 @@ recognised by its place:
 
 - after such a key (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
 - as the `value` beside such a `name`: `{"name": "password", "value": "…"}`;
-- in the user part of a URL, of Oracle's too, and after a scheme of authorization such as `Bearer`;
+- in the user part of a URL: `https://scott:…@host`, or `jdbc:oracle:thin:scott/…@host` for
+  Oracle's driver;
+- after a scheme of authorization such as `Bearer`;
 - between the lines of a private key.
 
 A text is also searched without its escapes (`escaped_text`), which covers JSON in strings and
@@ -305,10 +307,11 @@ def text_without(text: str, hide: HideSecret) -> str:
 
 
 def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of secrets, found in the text as it stands and at each level of its escapes.
+    r"""Spans of secrets, found in the text as it stands and at each level of its escapes.
 
-    All levels are needed. A secret ends at its own quotes, and no single level shows which quotes
-    are its own.
+    All levels are needed: a secret ends at its closing quote, and a level may show a wrong one. In
+    `"pwd": "a\"b"`, the text as it stands shows the right one: without escapes, the secret would
+    end after `a`. In `\\\"pwd\\\": \\\"a b\\\"`, only a level without the outer escapes shows it.
     """
     yield from _matched_spans(text)
     for level in escape_levels(text):
@@ -336,7 +339,11 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _without_closing_braces(
     text: str, spans: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Leave out the `}` of a reference in which a span begins: `${file:/etc/passwd:root}`."""
+    """Leave the `}` of a reference out of a span that begins inside of the reference.
+
+    In `${file:/etc/passwd:root}`, `passwd:` looks like a secret's key, so the span is `root}`. The
+    result is `${file:/etc/passwd:[hidden]}`: the reference stays closed.
+    """
     references = _REFERENCE.finditer(text)
     reference = next(references, None)
     for start, end in spans:

@@ -64,7 +64,9 @@ def topics_of(state: ClusterState, config: Properties) -> list[str]:
     configured = config.get(OFFSETS_TOPIC)
     own = configured if isinstance(configured, str) else state.topics.offsets
     first = remote_name(own) if remote_name(own) in state.offsets else own
-    # Without an own topic, the profile is not consulted: releases then share the list.
+    # The profile is read only if the connector has an offsets topic of its own. `profile_groups`
+    # computes a result once for all releases that agree in the fields that were read. A field that
+    # is not read does not separate them.
     if first == state.topics.offsets or not state.profile.own_offset_topics:
         return [state.topics.offsets]
     return [first, state.topics.offsets]

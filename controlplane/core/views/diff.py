@@ -211,12 +211,15 @@ def _cause(
 ) -> Position | None:
     """Last record that changed a fact.
 
-    `added`: True if only `after` has the fact, False if only `before`, None if both. Offsets in two
-    partitions do not show which record is later. Two rules do:
+    `added`: True if only `after` has the fact, False if only `before`, None if both. Candidates are
+    the last records that changed the fact in each state. If they are in two partitions, their log
+    offsets do not show which one is later. Two rules do:
 
     1. A record that only one state has read comes after all records that both have read.
-    2. Two releases may have read the same records, and only one has the fact. Then the record that
-       wrote the fact is the last one. A later tombstone would have removed the fact in both.
+    2. States of two releases may have read the same records, but only one has the fact. Then the
+       other release ignored the record that wrote the fact; for example, 3.4 ignores a STOPPED
+       status. This record is the last one. The other candidate is a tombstone, which both releases
+       obey: a later one would have removed the fact in both.
     """
     old, new = _records(facts, before), _records(facts, after)
     unread = _unread_records(old, after) or _unread_records(new, before)
