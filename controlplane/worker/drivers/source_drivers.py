@@ -99,7 +99,7 @@ class SourceDriver(Protocol):
     async def update_offsets(self, offsets: OffsetsToCommit) -> OffsetPairs | None:
         """Ask the author for further offsets to commit (KIP-910); the hook gets copies.
 
-        None: the hook cannot be called before the next poll, so these offsets must wait.
+        None: the hook cannot be called now, so these offsets must wait.
         """
         ...
 
