@@ -20,6 +20,7 @@ def test_class_path_has_at_most_one_slf4j_binding() -> None:
 
 
 @pytest.mark.java
+@pytest.mark.prove
 def test_missing_artifact_is_named() -> None:
     """The message names the artifact that could not be resolved, and Maven's own reason."""
     with pytest.raises(JarsUnavailable, match=r"org\.apache\.kafka:connect-json:0\.0\.0: .*Could"):

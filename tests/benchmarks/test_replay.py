@@ -106,6 +106,7 @@ def test_all_are_compared(archive: Path) -> None:
     assert [*derived.seconds, *slow.seconds] == ["final", "half", "final"]
 
 
+@pytest.mark.prove
 def test_differing_contestants_are_named(archive: Path, tmp_path: Path) -> None:
     """The error has both digests: DuckDB also reads a segment that no manifest names."""
     shutil.copytree(archive, tmp_path, dirs_exist_ok=True)

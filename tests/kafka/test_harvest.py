@@ -121,6 +121,7 @@ async def test_answers_about_plugins_are_a_workers_to_the_byte(
         assert await differing(worker, own, CONFIGS), "own descriptions are not Kafka's"
 
 
+@pytest.mark.prove
 async def test_missing_documentation_of_an_old_worker_is_named(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:

@@ -131,7 +131,7 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
     return [entry for entry in await entries_of(log.read([topic])) if not entry.aborted]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, "claimed", "batch"))
 async def test_an_append_times_out_while_the_broker_hangs(expendable: Broker, kind: str) -> None:
     """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"

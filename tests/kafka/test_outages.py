@@ -48,6 +48,7 @@ async def test_an_outage_of_the_leader_is_reported(tmp_path: Path) -> None:
         await _outage(first, second.kill9, second.start)
 
 
+@pytest.mark.prove
 async def test_a_hanging_leader_is_reported(tmp_path: Path) -> None:
     """The outage is noticed, although the cluster still takes the hanging broker for the leader."""
     async with _two(tmp_path, broker__session__timeout__ms=60_000) as (first, second):

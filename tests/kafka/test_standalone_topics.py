@@ -249,6 +249,7 @@ async def test_settings_of_the_connector_win_over_the_workers(
 
 
 @SHARED
+@pytest.mark.prove
 async def test_a_killed_worker_loses_no_line(broker: Broker, pipeline: Pipeline) -> None:
     """After each kill the next worker continues from the file and the group."""
     lines = [str(number) for number in range(20_000)]

@@ -78,6 +78,7 @@ def test_the_outcome_of_a_put_without_an_answer_is_looked_up(store: Bucket) -> N
     check_lost_answers_are_looked_up(store)
 
 
+@pytest.mark.prove
 def test_manifests_that_appear_late_leave_a_sound_archive(store: Bucket) -> None:
     """A manifest that the store writes after an outage replaces none, and lacks no file."""
     check_late_manifests_do_no_harm(store)

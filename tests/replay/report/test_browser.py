@@ -229,6 +229,7 @@ def test_the_keyboard_focus_is_visible(browser: Browser, life: Path) -> None:
     assert browser.ask(f"getComputedStyle({rect}).strokeWidth") == "4px"
 
 
+@pytest.mark.prove
 def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
     """The section of each cluster is folded at first; a URL fragment or a link opens it."""
     assert fleet.stat().st_size < 8_000_000

@@ -89,6 +89,7 @@ def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFix
     assert left.replaced > 0
 
 
+@pytest.mark.prove
 def test_replaced_files_are_removed_after_the_grace_period(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
     wait_until(is_compacted, "a compaction")
 
 
+@pytest.mark.prove
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
     """A capture with `--compact-every` archives records after a compaction; Ctrl-C ends it."""
 

@@ -115,7 +115,7 @@ SLIPS = {
 
 @pytest.mark.parametrize(
     "name",
-    sampled(SLIPS, "SQL ignores nulls", "tombstones are lost", "aborted records are seen"),
+    sampled(SLIPS, "tombstones are lost", "aborted records are seen"),
 )
 def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report names the folds of one side of the disagreement, and has the smallest log."""

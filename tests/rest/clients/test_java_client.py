@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import sampled
 from tests.jars import SHORT_LIVED, JarsUnavailable, classpath, compiled, java
 from tests.oracle.kafka import CACHE
 from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
@@ -88,9 +89,10 @@ async def client_of(release: str) -> AsyncIterator[Client]:
             await process.communicate()
 
 
-@pytest.mark.parametrize(("release", "name"), NAMES.items())
-async def test_each_method_of_the_client_works(release: str, name: str) -> None:
+@pytest.mark.parametrize("release", sampled(NAMES, "4.3.0"))
+async def test_each_method_of_the_client_works(release: str) -> None:
     """The client creates, changes and deletes a connector with each of its methods."""
+    name = NAMES[release]
     async with client_of(release) as client:
         assert (await client("getConnectServerVersion"))["version"] == release
         await _check_creation(client, name)
