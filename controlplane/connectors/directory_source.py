@@ -15,6 +15,7 @@ from controlplane.connect.data import STRING
 from controlplane.connect.source import OffsetPairs
 from controlplane.connectors.file_access import FileConnector
 from controlplane.connectors.growing_file import GrowingFile
+from controlplane.connectors.numbered_offsets import check_numbers, committed_number
 
 LOOK_AGAIN_S = 0.5
 """Pause before the directory is looked at again."""
@@ -62,9 +63,10 @@ class DirectorySource(FileConnector, Source):
 
         A file that was deleted and made again is read from its start.
         """
-        offset = None if name in self._removed else task.offset({"file": name})
+        removed = name in self._removed
+        line = 0 if removed else committed_number(task, {"file": name}, "line")
         self._removed.pop(name, None)
-        self._files[name] = GrowingFile(int(str((offset or {"line": 0})["line"])))
+        self._files[name] = GrowingFile(line)
         return self._files[name]
 
     def _paths(self, task: SourceRun) -> list[Path]:
@@ -80,6 +82,16 @@ class DirectorySource(FileConnector, Source):
             ]
         except OSError as failure:
             raise ConnectError(f"The directory {folder} cannot be read: {failure}") from failure
+
+    @staticmethod
+    def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
+        """Accept lines of files, and times of heartbeats (KIP-875).
+
+        Raises:
+            ValueError: an offset is refused.
+        """
+        del config
+        return check_numbers(offsets, {"file": "line", "directory": "seen"})
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
         """Remove the offsets of deleted files, and keep a heartbeat."""

@@ -5,6 +5,8 @@ from random import Random
 from typing import Any
 
 from controlplane.connect import Source, SourceRun, key
+from controlplane.connect.source import OffsetPairs
+from controlplane.connectors.numbered_offsets import check_numbers, committed_number
 
 _CUSTOMERS = ("Ada", "Blaise", "Carl", "Dorothy", "Emmy", "Grace", "Kurt", "Sofia")
 _GOODS = ("anvil", "bolt", "chain", "drill", "file", "gear", "hammer", "lever")
@@ -25,10 +27,20 @@ class GeneratorSource(Source):
         """Return a config for each task, with its number."""
         return [{**config, "task": str(number), "tasks": str(limit)} for number in range(limit)]
 
+    @staticmethod
+    def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
+        """Accept the numbers of the next orders, by task (KIP-875).
+
+        Raises:
+            ValueError: an offset is refused.
+        """
+        del config
+        return check_numbers(offsets, {"task": "order"})
+
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Yield orders from the committed number on."""
         config, partition = task.config, {"task": int(task.config["task"])}
-        number = int(str((task.offset(partition) or {"order": 0})["order"]))
+        number = committed_number(task, partition, "order")
         most, pause_s = int(config["count"]), 1 / float(config["rate"])
         while True:
             if most and number >= most:

@@ -23,10 +23,12 @@ from controlplane.connect import (
     SourceRun,
 )
 from controlplane.connect.sink import KafkaOffsets
+from controlplane.connect.source import Idle
 from controlplane.core.commands import CreateConnector
 from controlplane.core.moments import LAST_OFFSET
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.drivers.sink_drivers import SinkContext
+from controlplane.worker.drivers.source_items import checked_item
 from controlplane.worker.records.conversion import Pipelines
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.worker import ConnectWorker
@@ -330,6 +332,13 @@ def test_the_plain_number_of_a_subclass_is_checked(seconds: float) -> None:
         context.rewind({("t", 0): LyingNumber(-5)})
     with pytest.raises(ConnectError, match="retry_after needs seconds"):
         context.retry_after(LyingSeconds(seconds))
+
+
+@pytest.mark.parametrize("seconds", [10**400, -(10**400), "1", float("nan"), None])
+def test_a_pause_is_a_number_of_seconds(seconds: Any) -> None:
+    """Another value fails the task with a sentence about `task.idle`."""
+    with pytest.raises(ConnectError, match=r"task\.idle\(\) needs seconds, not "):
+        checked_item("Odd", lambda: "odd.py:1", Idle(seconds))
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,22 @@ def checked_item(
         case Mark(offsets):
             return Mark(tuple(checked_offsets(offsets) or ()))
         case Idle(seconds):
-            if not isinstance(seconds, int | float) or isnan(seconds):
-                raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
-            return Idle(float(seconds))  # a subclass has methods of the author
+            return Idle(_pause_s(seconds))  # a subclass has methods of the author
         case TransactionCommit() | TransactionAbort():
             return item
     raise ConnectError(
         f"{source}.read yielded {type(item).__name__}, not a record, a "
         "list of records, task.idle(), task.mark(), task.commit() or task.abort()"
     )
+
+
+def _pause_s(seconds: Any) -> float:
+    try:
+        if isinstance(seconds, int | float) and not isnan(seconds):
+            return float(seconds)
+    except OverflowError:
+        raise ConnectError("task.idle() needs seconds, not a number above 10^308") from None
+    raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
 
 
 def checked_record(record: object) -> SourceRecord:
