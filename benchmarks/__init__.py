@@ -4,7 +4,7 @@ These are programs:
 
 - each module beside this file, and each module in `archives`;
 - the folders `fleets`, `kafka`, `pipeline`, `replay` and `rest`;
-- `fleets.memory` and `rest.health_latency`.
+- `fleets.memory`, `fleets.driver_memory` and `rest.health_latency`.
 
 Programs share `inputs` and `processes`.
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
+from benchmarks.fleets import driver_memory
 from benchmarks.fleets.memory import FleetFigure, check_equal, fleets, large
 
 pytestmark = pytest.mark.java
@@ -27,6 +28,16 @@ def test_buckets_of_a_large_cluster_give_the_same_state(tmp_path: Path) -> None:
     assert divided is not None
     assert undivided.digests == divided.digests
     assert divided.rows == 300
+
+
+@pytest.mark.prove
+def test_the_driver_of_each_command_is_measured(tmp_path: Path) -> None:
+    """Each command runs on each fleet, and a process of Python has tens of megabytes."""
+    measured = driver_memory.figures(tmp_path, (1, 2), 100)
+    assert list(measured) == [*driver_memory.COMMANDS]
+    assert all(each.driver_mb > 20 for row in measured.values() for each in row)
+    with pytest.raises(click.ClickException, match="state has failed: exit code 2"):
+        driver_memory.run(tmp_path / "nothing", driver_memory.COMMANDS["state --folder"])
 
 
 def test_different_digests_end_the_benchmark() -> None:
