@@ -260,8 +260,9 @@ class AttachedPlane:
     def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
         """Answer of the command that had this id before; None: it is new.
 
-        The answer of a command without a key is not kept. A client may later send its id as a key.
-        This key is refused, because otherwise the command would run a second time.
+        A command without an idempotency key gets a generated id, and its answer is not kept. If a
+        client later sends this id as a key, the request is refused. Otherwise the command would run
+        a second time.
         """
         trace = self._trail.commands.get(request.command_id)
         if trace is None or trace.accepted is None:

@@ -98,7 +98,10 @@ async def identify_cluster(
 
 
 def _may_start(answer: httpx.Response) -> bool:
-    """True for the 404 page of a starting worker, and for a proxy without its worker."""
+    """True for an answer of a worker that may be starting, or of a proxy that reaches no worker.
+
+    Such an answer is the 404 page of the worker's server, or has a status of `NOT_SERVING`.
+    """
     return is_error_page(answer) or answer.status_code in NOT_SERVING
 
 

@@ -278,7 +278,8 @@ class CommandExecution:
     ) -> AttachedAnswer:
         """Record that a request begins, and send it.
 
-        If no worker takes the first request, the trail says again that none has begun.
+        If no worker takes the command's first request, a second record without a step's name
+        follows. Then the trail shows again that no request has begun.
         """
         step = step or STEP_PREFIXES.get(type(part)) or str(part.__struct_config__.tag)
         is_first = not progress_of(self._trail.commands[accepted.request.command_id]).step

@@ -106,8 +106,8 @@ class LogFollowUp:
     async def read_on(self, topics: Iterable[str] | None = None) -> bool:
         """Wait until every record that is in the log now has been folded.
 
-        Returns False if that takes too long, or if the log cannot be read. `topics` are followed
-        ones; None: all of them.
+        Returns False if that takes too long, or if the log cannot be read. `topics`: topics to wait
+        for, which the follower must already follow; None: all topics that it follows.
         """
         try:
             async with asyncio.timeout(self._limits.read_on_ms / 1_000):

@@ -38,7 +38,8 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     read_on_ms: int = 3_000
     """Longest time in ms that an answer waits until this service has read the records of the
-    command. A worker reads on for this time, too (`worker.sync.timeout.ms`)."""
+    command. By default, a Java worker waits equally long until it has caught up with the config
+    topic (`worker.sync.timeout.ms`)."""
 
     records_ms: int = 5_000
     """Longest time in ms that planned records may take to appear after the worker's answer. A

@@ -134,7 +134,7 @@ class HasConfigValues(Protocol):
         ...
 
     def excerpt(self, text: str) -> str:
-        """Return a text without these values, and without its middle if it is long."""
+        """Return a text without the values of config providers; omit the middle of a long text."""
         ...
 
 

@@ -15,11 +15,11 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Time in seconds from `close` on, after which the dry runs that still wait for a call are ended.
+"""Time in seconds after which `close` ends the dry runs that still wait for a call.
 
-`close` itself returns at once. `Controller.close` has then already cancelled the commands that wait
-for a call. By default, a Java worker waits equally long for its tasks to stop
-(`task.shutdown.graceful.timeout.ms`).
+`close` itself returns at once. Only dry runs still wait: before `close`, `Controller.close` cancels
+the commands that wait for a call. By default, a Java worker waits equally long for its tasks to
+stop (`task.shutdown.graceful.timeout.ms`).
 """
 
 
@@ -37,13 +37,13 @@ class HookCalls:
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calls: set[asyncio.Task[HookOutcome]] = set()
         self._closed: Exception | None = None
-        """Error of decisions that wait too long after `close`."""
+        """Error of decisions that still wait for a call `CLOSE_S` after `close`."""
 
     async def outcome(self, hook: Hook, question: AskHook) -> HookOutcome:
         """Call a hook; return what it did, or a failure if it does not return in time.
 
         Raises:
-            Exception: the one given to `close`, if the hook does not return within `CLOSE_S`.
+            Exception: the one given to `close`, if the hook has not returned `CLOSE_S` later.
         """
         call = asyncio.create_task(self._called(hook, question))
         self._calls.add(call)
@@ -63,9 +63,9 @@ class HookCalls:
             self._calls.discard(call)
 
     def close(self, closed: Exception | None = None) -> None:
-        """End the decisions that still wait after `CLOSE_S`; they have written nothing.
+        """After `CLOSE_S`, end the decisions that still wait for a call; they have written nothing.
 
-        Their callers get `closed`. None: they are cancelled.
+        Their callers get `closed`. None: the decisions are cancelled.
         """
         self._closed = closed
         if self._calls:

@@ -251,8 +251,9 @@ class PlanExecution:
     ) -> None:
         """Take back the steps that began, the last one first; record that the command failed.
 
-        The failed step is taken back too: a part of it may have been done. Records of a topic that
-        is no longer usable stay: no worker reads them.
+        The failed step is taken back too: a part of it may have been done. If the log refuses the
+        records of an undo, the records of its step stay. One reason for a refusal is that the user
+        may no longer write to the topic.
 
         Raises:
             NotDone: the log was unavailable for too long; the command is unfinished.

@@ -42,7 +42,7 @@ class RemoteOffsetTopics:
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration) -> None:
-        """Open no connection. `bootstrap` empty: the setting `bootstrap.servers`."""
+        """Open no connection. If `bootstrap` is empty, the setting `bootstrap.servers` is used."""
         self._bootstrap = bootstrap
         self._configuration = configuration
         self.reading = configuration.settings(ReadLimits, READER)

@@ -85,8 +85,9 @@ class FollowedTopics:
     async def _read_by_any(self, existing: frozenset[str]) -> set[str]:
         """Return every topic of the log that a worker of any release reads now.
 
-        Connector configs name offsets topics of single connectors. Any loaded fold has the configs;
-        without one, the config topic is read.
+        A connector config may name the connector's own offsets topic (`offsets.storage.topic`).
+        Every loaded fold has the configs. If no fold is loaded, they are read from the config
+        topic.
         """
         fold = self._folds.any()
         if fold is None:

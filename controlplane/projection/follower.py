@@ -212,8 +212,8 @@ class Follower:
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
-        Returns once the present records of newly followed topics have been folded. A topic stays
-        new until then, also for other callers. Missing topics are ignored.
+        If a topic is not read yet, this waits until its present records have been folded. Another
+        caller that names the topic meanwhile waits, too. Missing topics are ignored.
         """
         new_topics = self._positions.behind(topics)
         if new_topics:
@@ -349,9 +349,10 @@ class LogTail:
     async def _notice_interruptions(self) -> None:
         """Report that the tail is interrupted or goes on again: the tail itself raises no error.
 
-        This polls a local flag, because a request could hang during an outage. Each attempt of
-        `run` to follow the log starts this method anew, and only a poll clears `failure`. So if
-        each attempt fails before its first poll, `failure` stays set. The outage is reported once.
+        This polls a local flag, because a request could hang during an outage. A pause precedes the
+        first poll, so that an outage is reported only once. `run` calls this method again in each
+        attempt to follow the log. If the attempt fails during the pause, `failure` stays set, and
+        `_fail` does not report the outage again.
         """
         log = self._log
         while True:

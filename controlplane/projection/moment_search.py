@@ -1,10 +1,11 @@
 """Search for a moment's position in a log, with the help of snapshots.
 
-A moment includes all records up to a rank: a place in the one order of all partitions' records
-(`core.order`). A snapshot stores, per partition, the running maximum of the timestamps at its end.
-This maximum and the end give the rank at the end. If this rank is within the moment, all records
-before the end are included. If it is beyond the moment, all records after the end are excluded.
-Only the records in between are read.
+A moment includes all records up to a rank: a position in the one order of all partitions' records
+(`core.order`). A snapshot replaces the records of each partition before an end offset. The
+snapshot's header has this offset, and the latest timestamp before it. Offset and timestamp give the
+rank of the last replaced record in the partition. If the moment includes this rank, it includes all
+records before the end offset. Otherwise it excludes all records from the end offset on. Only the
+records in between are read.
 
 Each partition is treated separately. So late records do no harm, and snapshots of any release are
 usable.

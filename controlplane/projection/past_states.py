@@ -231,7 +231,7 @@ def _key(ends: Ends) -> _EndsKey:
 async def _own_topics(
     log: ReadableLog, topics: Topics, ends: Ends, *, exactly_once: bool
 ) -> list[str]:
-    """Return the offsets topics of single connectors, as of the given end of the config topic."""
+    """Return connectors' own offsets topics, as of the given end of the config topic."""
     stop = {topics.config: ends[topics.config]}
     kip = Profile.of(KIP)
     fold = await load(log, kip, topics=topics, exactly_once=exactly_once, stop=stop)

@@ -21,8 +21,11 @@ AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 LONG_VALUE = 1 << 14
-"""Longest value, in bytes, whose entry is folded in the event loop; longer ones use a thread. A
-longer value takes some 10 ms if it is read token by token."""
+"""Longest value, in bytes, whose entry is folded in the event loop; longer ones use a thread.
+
+Unusual JSON of this length blocks the loop for up to 50 ms: `core.java.jackson` parses it in
+Python.
+"""
 
 INLINE_POSITIONS = 200
 """Maximum positions whose ends are computed in the event loop; more use a thread."""
@@ -81,7 +84,10 @@ class ReleaseFold:
             subscription.broken_off()
 
     def state(self) -> ClusterState:
-        """Current state, published on demand: the next change after that costs a copy."""
+        """Return the current state; it is cached until further entries are folded.
+
+        The state and the fold share tables. The fold copies such a table before it changes it.
+        """
         if self._state is None:
             self._state = self._fold.snapshot()
         return self._state

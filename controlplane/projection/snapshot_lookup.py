@@ -138,8 +138,9 @@ def starts_of(snapshots: StartSnapshots) -> Ends:
 def precedes_snapshot_end(batch: Batch, snapshots: StartSnapshots) -> bool:
     """Return True if the batch begins before the last record of its topic's snapshot.
 
-    Call it with the first batch of each partition only: the running maximum never decreases.
-    Records are compared by running maximum of timestamps, then partition (`core.order`).
+    Records are compared by running maximum of timestamps, then partition (`core.order`). Call this
+    function with the first batch of each partition only. The running maximum never decreases, so no
+    later batch of the partition begins earlier.
     """
     snapshot = snapshots.get(batch.topic)
     if snapshot is None:

@@ -131,8 +131,9 @@ class _SnapshotWriter:
     async def is_due(self, upto: Sequence[int]) -> bool:
         """Return True if enough records have arrived since the newest snapshot.
 
-        The topic must also have at least as many new records as that snapshot has rows. So all
-        snapshots before the newest have at most as many rows as the topic has received records.
+        The minimum is `tail_records`, or the number of rows of the newest snapshot if that is
+        greater. So the cost of writing is limited: all earlier snapshots together have at most one
+        row per received record.
         """
         newest = await self._newest()
         first_counted = (

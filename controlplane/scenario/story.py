@@ -59,7 +59,10 @@ class StoryStep(msgspec.Struct, frozen=True):
 
 
 class AnswerDifference(NamedTuple):
-    """Answer that the fold does not give, and its likely cause (`explain`)."""
+    """Recorded answer that differs from the fold's answer.
+
+    `cause`: record that is the likely cause of the difference (`explain`); None: unknown.
+    """
 
     step: int
     release: str

@@ -139,7 +139,8 @@ def _report(report: Status) -> str:
 def _topics(reader: WorkerView) -> dict[str, str]:
     """Active topics, by connector and topic as the record's key names them; the cell has the task.
 
-    If the record's value has other names than its key, these names precede the task.
+    If the record's value names another connector or topic than its key, the value's names precede
+    the task.
     """
     return {
         printable(f"{name} {topic}"): _use(name, topic, use)
@@ -214,7 +215,8 @@ def _request_words(trace: CommandTrace) -> str:
 
 
 def _outcome_words(trace: CommandTrace) -> str:
-    if trace.refused is not None and trace.accepted is None:  # an accepted one may use its id
+    # After a refusal, a command with the same id may be accepted. Its outcome is then shown.
+    if trace.refused is not None and trace.accepted is None:
         return f"refused, {trace.refused.reason}"
     if trace.finished is None:
         return "unfinished"

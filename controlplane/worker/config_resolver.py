@@ -296,7 +296,7 @@ class ConfigResolver:
         return replaced
 
     def excerpt(self, text: str) -> str:
-        """Return a text without the values of providers, and without its middle if it is long.
+        """Return a text without the values of config providers; omit the middle of a long text.
 
         In a long text, each end is searched further than it is shown: no value is shown in part.
         """

@@ -124,7 +124,7 @@ class WorkerActions:
             raise ExternalActionFailed("", str(failure)) from failure
 
     def excerpt(self, text: str) -> str:
-        """Return a text without the values of config providers, and not too long."""
+        """Return a text without the values of config providers; omit the middle of a long text."""
         return self._resolver.excerpt(text)
 
     async def _resolved_overrides(self, admin: AdminOverrides) -> AdminOverrides:

@@ -155,8 +155,8 @@ _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
     "--before",
     metavar="LOG",
     shell_complete=complete_files,
-    help="Log as it was before the story's step `compacted`. Workers that started earlier have "
-    "read its records, too. [default: LOG]",
+    help="Log as it was before the story's step `compacted`. Workers that started before this step "
+    "are compared with the records of both logs, the others with LOG. [default: LOG]",
 )
 @click.option(
     EXACTLY_ONCE,
@@ -327,9 +327,11 @@ def _text(topic: str, partition: int, offset: int) -> str:
 
 
 def _marker_allowance(positions: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:
-    """Number of offsets at the end of a partition that may lack a record: 1 if the log has gaps.
+    """Number of missing offsets at the end of a partition that need no warning: 1 or 0.
 
-    The marker that ends a transaction takes an offset, and log files do not contain markers.
+    The last offset may belong to the marker that ends a transaction. Log files do not contain
+    markers, so each marker leaves a gap between the offsets. A log without gaps has no
+    markers, so the number is 0.
     """
     return 1 if len(positions) < sum(ends.values()) else 0
 

@@ -21,7 +21,7 @@ DEFAULT_URL = "http://localhost:8083"
 
 _LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 _BROKEN_LOGIN = re.compile(r"[^/]*://[^/?#]*[/?#].*@", re.DOTALL)
-"""Pattern of a URL whose login ends too early, at one of `/?#`."""
+"""Pattern of a URL whose login contains `/`, `?` or `#`: the URL parser ends the login there."""
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _NO_SCHEME = re.compile(
     r"(?P<login>[^/\s]*@)?(?P<place>([\w.-]+|\[[0-9a-f:.]+\]):\d{1,5}(/\S*)?)",

@@ -101,8 +101,8 @@ def worker(name: str, release: str) -> Worker:
         check_support(running.profile, exactly_once=release != plain)
     except UnknownRelease as error:
         raise BadStep(str(error)) from None
-    # Other commands read an unknown release as the nearest known one, and say so. Here the output
-    # would change on the day on which this project learns the release.
+    # Other commands replace an unknown release by the nearest known one, with a warning. A scenario
+    # refuses it: otherwise its output would change as soon as this project knows the release.
     if running.warning:
         nearest = running.profile.release
         raise BadStep(f"release {plain} is not known here: name the nearest, {nearest}, or kip")

@@ -285,8 +285,9 @@ class BrokerCluster:
     ) -> None:
         """Open no connection yet.
 
-        `bootstrap` empty: the setting `bootstrap.servers`. `offsets_in_log`: the log of the control
-        plane has the offsets of sources; then no source can have exactly-once support.
+        If `bootstrap` is empty, the setting `bootstrap.servers` is used. `offsets_in_log`: the log
+        of the control plane has the offsets of sources; then no source can have exactly-once
+        support.
         """
         self._bootstrap = bootstrap
         self._configuration = configuration

@@ -70,7 +70,10 @@ class ClientConnections:
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration, notices: Notices) -> None:
-        """Open no connection yet. `bootstrap` empty: the setting `bootstrap.servers`."""
+        """Open no connection yet.
+
+        If `bootstrap` is empty, the setting `bootstrap.servers` is used.
+        """
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._notices = notices

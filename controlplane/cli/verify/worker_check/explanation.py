@@ -53,7 +53,8 @@ class Explanation(NamedTuple):
     """None: the log has no such record."""
     reason: str
     order_edge: bool = False
-    """True if the order between partitions is the cause (edge 20 of docs/releases.md)."""
+    """True if the worker has read records of two partitions in another order than the fold. Edge 20
+    of docs/releases.md is an example."""
 
 
 class DifferingPart(NamedTuple):
@@ -97,8 +98,8 @@ class _OffsetTally:
         offset = decode_offset(entry.value, self._profile)
         partition = frozen(subject.partition)
         expected = self._expected.get(partition)
-        # A worker answers with a null offset if it looks the offset up by other key bytes than this
-        # record has. So no record contradicts a null.
+        # A worker may serialise a partition again to look up its offset. If these bytes differ from
+        # the record's key, it finds no offset and answers null. So no record contradicts a null.
         is_null = partition in self._expected and expected is None
         self.contradictions.discard(partition)
         if not (is_null or isinstance(offset, Invalid)) and frozen(offset) != frozen(expected):
