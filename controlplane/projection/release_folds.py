@@ -20,6 +20,9 @@ from controlplane.projection.lru_cache import LruCache
 AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
+AT_ONCE_BYTES = 1 << 16
+"""Maximum bytes of the values that are folded without a pause, together: 200 ms of unusual JSON."""
+
 LONG_VALUE = 1 << 14
 """Longest value, in bytes, whose entry is folded in the event loop; longer ones use a thread.
 
@@ -465,8 +468,9 @@ def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
         if len(entries) + len(batch) > AT_ONCE:
             return None
         entries += batch.entries()
-    entries = in_order(entries)
-    return None if any(map(_is_long, entries)) else entries
+    if sum(len(entry.value or b"") for entry in entries) > AT_ONCE_BYTES:
+        return None
+    return None if any(map(_is_long, entries)) else in_order(entries)
 
 
 async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:

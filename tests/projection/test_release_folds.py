@@ -5,11 +5,17 @@ import asyncio
 import pytest
 
 from controlplane.core import views
+from controlplane.core.entry import ColumnBatch
+from controlplane.core.fold import Fold
+from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.loader import load
+from controlplane.projection.release_folds import ReleaseFolds
 from tests.outages import GatedLog, until
 from tests.patience import PATIENCE_S
 
@@ -73,3 +79,42 @@ async def test_a_load_of_a_replaced_log_starts_over() -> None:
         assert views.connectors(await loading) == ["third"]
     await log.close()
     await other.close()
+
+
+@pytest.mark.parametrize(
+    ("records", "value_bytes", "pauses"),
+    [(100, 500, False), (100, 1_000, True), (1, 20_000, True), (300, 1, True)],
+)
+async def test_other_tasks_run_while_much_is_folded(
+    records: int, value_bytes: int, *, pauses: bool
+) -> None:
+    """Records that may take long are folded in slices: many, a long one, or long ones together."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+
+    async def loaded(profile: Profile, stop: Ends) -> Fold:
+        return await load(log, profile, topics=Topics(), exactly_once=False, stop=stop)
+
+    folds = ReleaseFolds(loaded, 1, lambda: None)
+    folds.positions.replace({"connect-configs": [0]})
+    await folds.load(NOW)
+    turns = 0
+
+    async def other_task() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(other_task())
+    await asyncio.sleep(0)
+    value = b'{"properties":{"n":"%s"}}' % (b"x" * value_bytes)
+    before, keys = turns, [b"connector-%d" % number for number in range(records)]
+    batch = ColumnBatch(
+        "connect-configs", 0, range(records), [1_000] * records, keys, [value] * records
+    )
+    await folds.fold([batch])
+    assert (turns > before) is pauses
+    assert len((await folds.load(NOW)).state().config.connectors) == records
+    other.cancel()
+    await log.close()
