@@ -293,8 +293,12 @@ class Source:
 
         The runtime calls it while `read` waits, in a `yield` or in an `await` of its own. Suppose
         that `read` keeps its position in a field, and that this method returns the field. Then
-        `read` must set the field directly before the `yield`, without an `await` between. While
-        `read` blocks its thread, the offsets of earlier records wait.
+        `read` must set the field directly before the `yield`, without an `await` between.
+        Otherwise, a call during this `await` returns the position of a record that `read` has not
+        yielded. A crash after the commit then loses this record.
+
+        While `read` blocks its thread, the runtime cannot call the method. The commit of earlier
+        offsets then waits.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:

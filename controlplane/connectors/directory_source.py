@@ -50,9 +50,10 @@ class DirectorySource(FileConnector, Source):
                 partition = {"file": path.name}
                 file = self._files.get(path.name) or self._begun(task, path.name)
                 for text in file.new_lines(self.access, path):
-                    # During a `yield`, `update_offsets` may remove the entry and the offset of a
-                    # deleted file. The record of the next line sets the offset again. So the entry
-                    # is restored, and a later `update_offsets` removes that offset, too.
+                    # A file may be deleted while its lines are read. During a `yield`,
+                    # `update_offsets` then removes the file from `_files`, and its offset from the
+                    # log. But the next line commits an offset of the file again. So the file is put
+                    # back: the next `update_offsets` removes it, and this offset, too.
                     self._files[path.name] = file
                     offset = {"line": file.lines}
                     yield task.record(text, partition, offset, key=path.name, key_schema=STRING)

@@ -110,7 +110,9 @@ class FileStreamSource(FileConnector, Source):
 
     @staticmethod
     def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
-        """Accept positions in any file if the config names a file, as Kafka does (KIP-875).
+        """Accept valid positions if the config has the setting `file` (KIP-875).
+
+        A partition may name another file than the config: as in Kafka, they are not compared.
 
         Raises:
             ValueError: the config names no file, or an offset is invalid.

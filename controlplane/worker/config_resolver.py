@@ -184,16 +184,19 @@ class ConfigResolver:
         """Return task configs with references in place of the values of the connector's providers.
 
         Earlier values are replaced, too: the connector may have read one before the provider
-        changed it. A task config may contain a provided value in a form that cannot be replaced,
-        such as an escaped one. Then the connector config's text at the same key replaces the whole
-        value, if that text has a reference. Otherwise, the task config is refused.
+        changed it.
+
+        A task config may have a provided value in a form that cannot be replaced, such as an
+        escaped one. Suppose that the connector config has a reference under the same key. Then the
+        value of the connector config, with the reference, replaces the whole value of the task
+        config. Without such a reference, the task config is refused.
 
         References are resolved in values only, so a provided value in a key is refused, too.
         `class_keys`: keys that the connector's class defines; they are public.
 
-        Kafka's `AbstractHerder#reverseTransform` differs in two points. It always replaces the
-        whole value of a key, even if the connector has changed it. It keeps the values under keys
-        that the connector config lacks.
+        Kafka's `AbstractHerder#reverseTransform` goes by keys. If the connector config has a
+        reference under a key, Kafka replaces the whole value. A change by the connector is lost.
+        Under all other keys, Kafka replaces nothing: the log has provided values in plain text.
 
         Raises:
             ConnectError: a provider fails, or a task config is refused.

@@ -394,8 +394,8 @@ class InstanceFactory:
         """Return the config of a connector as its author gets it.
 
         Raises:
-            ConnectError: a provider fails, or a setting that commands read is a reference. Or
-                `tasks.max` is invalid, or `TopicRules.of` refuses a setting of `topic.creation.*`.
+            ConnectError: a provider fails, `_check_readable` refuses a reference, `tasks.max` is
+                invalid, or `TopicRules.of` refuses a setting of `topic.creation.*`.
         """
         _check_readable(config)
         resolved = self._resolved(name, connector, config, config)
@@ -460,10 +460,10 @@ _READ_BY_COMMANDS = ("consumer.override.group.id", OFFSETS_TOPIC)
 
 
 def _check_readable(config: Mapping[str, Any]) -> None:
-    """Check that commands read the same settings as tasks.
+    """Check that no setting in `_READ_BY_COMMANDS` is a reference.
 
-    Tasks would get the value of a reference, and commands its text. So commands would read and
-    alter the offsets of another group or topic.
+    A task would get the value behind the reference, but a command reads the reference itself. So
+    the command would read and alter the offsets of another group or topic.
 
     Raises:
         ConnectError: a setting is a reference.

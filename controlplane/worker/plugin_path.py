@@ -95,7 +95,9 @@ def _is_module_name(place: str) -> bool:
 
 
 def _in_module(name: str) -> Mapping[str, type[Any]]:
-    """Return the classes of a module, and those that packages declare in it or below it.
+    """Return the classes of a module, and the declared ones of the module and its submodules.
+
+    An installed package declares a class by an entry point (`declared_connectors`).
 
     Raises:
         Unloadable: it cannot be imported.

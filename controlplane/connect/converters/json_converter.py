@@ -29,7 +29,10 @@ _DECIMALS: Final = ConfigKey(
 _REPLACE_NULLS: Final = ConfigKey(name="replace.null.with.default", type="BOOLEAN", default="true")
 
 _RELEASE: Final = Profile.of("3.9.1")
-"""Profile whose Jackson version reads the documents."""
+"""Kafka release whose JSON rules apply when the converter reads, with any `--release`.
+
+Each release of Kafka has a version of the parser Jackson, and the versions differ in details.
+"""
 
 _NO_ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '

@@ -242,7 +242,9 @@ def _bytes_value(_reader: JsonReader, _schema: Schema, node: Any) -> bytes | Non
 def _from_base64(text: str) -> bytes | None:
     """Bytes of a Base64 text; None: it is not Base64.
 
-    As in Jackson, white space may come between quadruples, and padding in the middle.
+    A Base64 text has groups of four characters, such as `QUJD`. As in Jackson, white space may
+    separate groups (`QUJD QUJD`), but not the characters of one. Each group may end with padding,
+    not only the last one (`QQ==QUJD`).
     """
     stripped = trim(text)
     if not _BASE64.fullmatch(stripped):

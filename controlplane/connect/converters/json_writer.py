@@ -66,7 +66,9 @@ class UntypedValue(DataError):
 
 
 def _path(container: Any, value: Any, path: str) -> str | None:
-    """Return the path of a value in dicts and lists; None: not found. A key has its dict's path.
+    """Return the path of a value in dicts and lists; None: not found.
+
+    For a value in a key of a dict, return the path of the dict.
 
     The search visits members in the same order as `JsonWriter.value`, which has failed at this
     value. So the search ends at this value, too, and never recurses deeper than the writer did.

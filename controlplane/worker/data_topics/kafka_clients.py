@@ -223,9 +223,11 @@ class KafkaClients:
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
-        """Open a writer that copies the task's offsets to the worker's offsets topic.
+        """Open a writer for copies of a task's offsets.
 
-        None: the task's producer writes to the worker's cluster, so it writes the copies itself.
+        If a task commits to another topic than the worker's offsets topic, the worker's topic gets
+        a copy (`OffsetBatches`). None: the task's producer uses the worker's cluster, so this
+        producer can write the copies.
         """
         if self.offsets.remote_topic(config) is None:
             yield None

@@ -138,7 +138,7 @@ class ClaimedOffsetWriter:
     The brokers refuse an append of an older epoch. So a process that hangs and wakes up replaces no
     offset of its successor. Each partition has an append of its own, which needs no transaction. A
     crash between two appends leaves some source partitions at their earlier offsets. Their records
-    are repeated, as after a crash before the commit. Connect's worker sends each offset separately,
+    are repeated, as after a crash before the commit. A Java worker sends each offset separately,
     too.
     """
 
@@ -156,14 +156,17 @@ class ClaimedOffsetWriter:
         a cancellation, an append under way may still succeed. It precedes all later ones.
 
         Raises:
-            ProducerFailure: the brokers refuse them. An offset that is too large stops no other.
+            ProducerFailure: the brokers refuse an offset. If it is too large, the others are
+                appended all the same.
             ProducerFenced: another process has claimed the control plane's log.
         """
         if not offsets:
             return
         async with self._turn:
-            # A Java worker's claim writes no markers, so partitions still accept the older epoch.
-            # Only the coordinator knows of the claim: it is asked before the first append.
+            # A control plane that claims the log writes a transaction marker to each partition.
+            # From then on, the partition refuses older epochs. A Java worker that claims the log
+            # writes no markers, so the partitions still accept this epoch. Only the transaction
+            # coordinator refuses it. So ask the coordinator before the first append.
             await _performed(partial(_check_epoch, self._log, self._epoch))
             size = max(OFFSETS_PER_TURN, ceil(len(offsets) / TURNS_MAX))
             refusal: ProducerFailure | None = None
@@ -206,7 +209,8 @@ class ClaimedOffsetWriter:
                 continue
             del by_partition[partition]
         if failures:
-            # Prefer another failure to an outage: after an outage the caller would retry, in vain.
+            # The caller repeats the append after an outage (`LogUnavailable`). Other failures are
+            # permanent, so one of them is raised first: no retry would help.
             raise min(failures, key=lambda failure: isinstance(failure, LogUnavailable))
 
     async def _append(self, records: Sequence[Record]) -> None:

@@ -239,7 +239,7 @@ class TransactionalTaskProducer:
     ) -> None:
         """`check_claim` raises `Fenced` if another process has claimed the plane's log.
 
-        `copies` writes to the worker's topic if that is on another cluster.
+        `copies` writes to the worker's offsets topic, if the producer uses another cluster.
         """
         self._copies = copies
         self._transactions = transactions

@@ -23,7 +23,10 @@ from controlplane.worker.settings import RuntimeSettings
 def check_source_connector(
     config: Mapping[str, Any], context: Context, *, exactly_once: bool
 ) -> None:
-    """Check the clients that read a source's offsets for the connector itself (KIP-618).
+    """Check the clients of a source connector itself; `check_source_task` checks those of tasks.
+
+    In Java, a `SourceConnector` may read committed offsets. Since KIP-618, the worker makes clients
+    for these reads. Connectors in Python cannot read offsets, but the check is the same.
 
     Raises:
         ConnectError: the policy forbids a setting.

@@ -261,8 +261,9 @@ class AuthorThread:
     async def last_call(self, function: Callable[[], Any]) -> None:
         """Call a function once: now, or as soon as the thread is free.
 
-        If the caller is cancelled, it does not wait, but the function is still called once. An
-        `async def` then ends at its first `await`.
+        If the caller is cancelled, it does not wait, but the function is still called once. The
+        cancellation comes from `TaskInstance.abandon`, which also ends the thread. So an
+        `async def` is cancelled at its first `await`, or at the `await` in which it already is.
         """
         begun = False
 
@@ -380,7 +381,8 @@ def _traceback_of(frames: Iterable[FrameType]) -> TracebackType | None:
 def _cancelled_call(task: "asyncio.Task[Any]") -> AuthorExit:
     """Return the failure of a call whose asyncio task the connector's code has cancelled.
 
-    Its causes have the line that awaited, and the line that cancelled.
+    The failure has a chain of two causes. The traceback of the first one shows the `await` that was
+    cancelled. The traceback of the second one shows the call of `cancel`.
     """
     assert isinstance(task, _AuthorTask)
     failure = AuthorExit(f"The connector cancelled its asyncio task at {task.cancelled_at}")

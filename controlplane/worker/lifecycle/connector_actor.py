@@ -388,9 +388,9 @@ class ConnectorActor:
         return self._around.state().config.targets.get(self._name) is Target.STOPPED
 
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
-        """True if the log has other task configs, or they are of an older connector config.
+        """True if the log's task configs differ, or were generated from an older connector config.
 
-        With a release that does not store the applied config, only the task configs count.
+        Only profiles with `commit_needs_config` record that config. Others compare task configs.
         """
         state, name = self._around.state(), self._name
         tasks = state.config.tasks.get(name, {})

@@ -14,12 +14,16 @@ from controlplane.worker.metrics.startups import Startup
 
 
 class StoppedPause(NamedTuple):
-    """Transition from STOPPED to PAUSED: by KIP-875 it starts the connector to get task configs."""
+    """Transition from STOPPED to PAUSED.
+
+    KIP-875 says that the worker then starts the connector for a moment, to get its task configs. No
+    release of Kafka does this, but the profile `kip` does.
+    """
 
     publish: Callable[[], Awaitable[None]]
     """Publishes task configs once, without retries; called while the connector runs."""
     starts: bool
-    """True if the connector is started first: in the profile `kip`, and in no release of Kafka."""
+    """True if the connector is started for a moment: only in the profile `kip`."""
 
 
 class ConnectorInstance:
@@ -54,7 +58,7 @@ class ConnectorInstance:
         self._abandoned = False
         self._settled = asyncio.Event()
         self._reports: set[asyncio.Task[None]] = set()
-        """Reports of failures that the connector has found itself."""
+        """Asyncio tasks that report the failures given to `fail`."""
         self._task = asyncio.create_task(self._run(), name=f"connector {name}")
         self._task.add_done_callback(lambda _: self._settled.set())
 
@@ -82,7 +86,10 @@ class ConnectorInstance:
         await self._settled.wait()
 
     def fail(self, failure: BaseException) -> None:
-        """Report a failure that the connector has found itself."""
+        """Mark the connector as failed, and report it.
+
+        The connector has called `context.fail`, its `watch` has failed, or it has too many tasks.
+        """
         if not self._ending and not self._abandoned:
             self._note_failure(failure)
             report = asyncio.create_task(self._report_own(failure))
@@ -198,7 +205,7 @@ class ConnectorInstance:
         self._report_failed(await text_in_time(trace_of, failure))
 
     async def _report_own(self, failure: BaseException) -> None:
-        """Report a failure that the connector has found itself, unless it has stopped by now."""
+        """Report a failure given to `fail`, unless the connector has stopped or failed again."""
         trace = await text_in_time(trace_of, failure)
         if self._failure is failure and not self._ending and not self._abandoned:
             self._report_failed(trace)

@@ -274,7 +274,8 @@ OF_SINKS: Sequence[MetricRow[SinkTaskMetrics]] = (
     MetricRow(
         SINK,
         "offset-commit-skip-total",
-        "Commits that ended after a later one: always 0, as the task awaits each commit.",
+        "Commits that ended only after a later commit: always 0, as a task awaits each commit "
+        "before the next one.",
         lambda _: 0,
     ),
 )

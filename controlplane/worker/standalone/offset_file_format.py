@@ -1,8 +1,8 @@
 """Format of a standalone worker's offsets file: a serialized `HashMap<byte[], byte[]>` of Java.
 
 Kafka: `FileOffsetBackingStore`; the format: Java Object Serialization Specification, chapter 6.
-Only this object graph is read. The work is bounded by the size of the file. A length in it counts
-only if that many bytes follow.
+Any other Java object is refused. A file that is shorter than a length or a size in it is refused,
+too. So the size of the file limits the time and the memory that the decoder needs.
 """
 
 import struct

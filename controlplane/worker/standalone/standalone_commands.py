@@ -1,7 +1,8 @@
-"""Commands of a standalone worker; it answers once a connector has been started or deleted.
+"""Commands of a standalone worker (Kafka: `StandaloneHerder`).
 
-Kafka: `StandaloneHerder`. The answer to any other command comes as soon as the log has it. A
-distributed worker answers every command so.
+A command that creates or changes a connector is answered once its start has succeeded or failed. A
+deletion is answered once the connector has ended. Every other command is answered as soon as it is
+in the log. A distributed worker answers all commands as soon as they are in the log.
 """
 
 import asyncio

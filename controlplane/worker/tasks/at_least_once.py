@@ -185,7 +185,8 @@ class AtLeastOnce:
     def _report_dropped(self, sent: _InFlight, failure: BaseException) -> None:
         """Count and log a record whose failed send is tolerated.
 
-        As in Kafka, one log line needs no setting; `errors.log.enable` adds another one.
+        The warning `record_not_sent` is always logged, as Kafka always logs such a failure. With
+        `errors.log.enable`, the error reporter logs a second line.
         """
         loaded, errors = self._loaded, self._loaded.pipeline.errors
         loaded.metrics.dropped += 1
@@ -296,7 +297,9 @@ class AtLeastOnce:
     async def _commit_parts(self, pending: dict[SourcePartitionId, OffsetPair]) -> None:
         """Commit offsets, and remove the committed ones from `pending`.
 
-        A refused part stops no other one, as Connect's worker sends each offset separately.
+        Each part has at most `COMMIT_OFFSETS` offsets. If one part is refused, the others are
+        committed all the same. In a Java worker, too, a refused offset does not stop the others:
+        the worker sends each offset separately.
 
         Raises:
             ProducerFailure, ProducerFenced, TimeoutError: the pending offsets are not committed.

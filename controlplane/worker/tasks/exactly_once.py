@@ -34,7 +34,10 @@ from controlplane.worker.tasks.source_task import (
 )
 
 INTERVAL_RECORDS = 100_000
-"""Number of records after which a transaction ends before its interval. Each takes a kilobyte."""
+"""Number of records at which a transaction is committed although the interval has not ended.
+
+A record takes about a kilobyte of memory, even if it is small.
+"""
 
 
 class TransactionBoundary(Enum):
@@ -161,7 +164,7 @@ class ExactlyOnce:
             await self._ask_and_commit()
 
     def _is_due(self) -> bool:
-        """True if the interval has ended, or its records take much memory already."""
+        """True if the interval has ended, or the transaction's records take much memory."""
         passed_s = asyncio.get_running_loop().time() - self._committed_at
         half = self._loaded.settings.transaction_max_bytes // 2
         is_large = self._bytes >= half or len(self._records) >= INTERVAL_RECORDS
