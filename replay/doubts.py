@@ -29,7 +29,7 @@ PROMPT_MS = 12 * 60 * 60 * 1000
 
 A look reads a partition up to the end of the log. Kafka keeps a tombstone for
 `delete.retention.ms`, by default 24 hours. A manifest stores the end time of a look, not its start.
-So the other 12 hours allow for the duration of the look.
+So the limit is half of the 24 hours: the other half allows for a look of up to 12 hours.
 """
 
 
@@ -149,8 +149,8 @@ def certain_sentence(ends: EndVector | None) -> str:
     """Earliest certain moment as a sentence for people, with a vector for `--as-of`."""
     if ends is None:
         return (
-            "certain from no moment on: offsets were removed between two captures, or the last "
-            "capture did not reach the end"
+            "the state stays uncertain up to the end of the archive: offsets were removed between "
+            "two captures, or the last capture did not reach the end of the log"
         )
     return f"certain from {msgspec.json.encode(ends).decode()}"
 

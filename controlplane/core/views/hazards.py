@@ -311,7 +311,10 @@ def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Task statuses whose fate depends on a connector's tombstone in another partition."""
     for rivals in task_rivals(log.visible(log.topics.status), profile):
         where = position_text(rivals.tombstone, log.topics)
-        reason = f"task {rivals.task} is shown only if read after the tombstone at {where}"
+        reason = (
+            f"task {rivals.task} is shown only if a worker reads its status after the tombstone at "
+            f"{where}"
+        )
         yield Hazard(Danger.PARTITION_ORDER, rivals.status, reason, rivals.connector)
 
 

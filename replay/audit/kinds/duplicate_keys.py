@@ -64,10 +64,10 @@ class DuplicateKeys:
         advice = (
             "The order of reading decides which value counts, and may change when a worker starts. "
             "Workers write each key into one partition, which Kafka's partitioner selects. For "
-            "offsets, stop the connector first. Write a tombstone for the key into each other "
-            "partition that has the key. Then write the correct value into the workers' partition "
-            "(for offsets: PATCH them). Until the log cleaner has removed the tombstone, a "
-            "starting worker may lose the value. Never add partitions to this topic."
+            "offsets, stop the connector first. Write a tombstone for the key into all other "
+            "partitions that have the key. Then write the correct value into the workers' "
+            "partition (for offsets: PATCH them). Until the log cleaner has removed the "
+            "tombstones, a starting worker may lose the value. Never add partitions to this topic."
         )
         shown = sorted(entry.position for parts in unlike or split for entry in parts.values())
         words = FindingText(sentence, advice if unlike else "")

@@ -88,7 +88,10 @@ class OrderMarks:
             marks[connector].append("the config topic has more than one partition")
         for rivals in task_rivals(self._statuses, profile):
             tombstone = place(rivals.tombstone, self._topics)
-            words = f"task {rivals.task} is shown only if read after the tombstone at {tombstone}"
+            words = (
+                f"task {rivals.task} is shown only if a worker reads its status after the "
+                f"tombstone at {tombstone}"
+            )
             marks[rivals.connector].append(words)
         for rivals_of_key in self._rivals:
             mark = rivals_of_key.mark(profile, self._topics)

@@ -114,8 +114,9 @@ def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
     (doubt,) = result.json[0]["doubts"]
     assert (doubt["kind"], doubt["until"]) == ("state unknown", None)
     assert result.json[0]["certain_from"] is None
-    never = f"{NAME}: certain from no moment on: offsets were removed between two captures, or "
-    assert f"{never}the last capture did not reach the end" in result.err.splitlines()
+    never = f"{NAME}: the state stays uncertain up to the end of the archive: offsets were removed "
+    reasons = "between two captures, or the last capture did not reach the end of the log"
+    assert never + reasons in result.err.splitlines()
 
 
 def test_a_difference_has_a_certain_moment_for_each_side(compacted: Path) -> None:
@@ -267,7 +268,7 @@ def test_verify_names_doubts_about_deletions(tmp_path: Path) -> None:
     assert document["certain_from"] is None
     shown = call("verify", tmp_path).out
     assert f"{NAME}: unknown: {document['doubts'][0]['sentence']}" in shown
-    assert f"{NAME}: certain from no moment on: " in shown
+    assert f"{NAME}: the state stays uncertain up to the end of the archive: " in shown
 
 
 def test_the_api_has_the_same(compacted: Path) -> None:

@@ -21,7 +21,7 @@ from tests.replay.certainty.lossy_archive import random_log_anywhere
 from tests.replay.cli.replay_calls import call, refusal
 
 RUNNING = '{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
-TASK = "task 0 is shown only if read after the tombstone at status@1:0"
+TASK = "task 0 is shown only if a worker reads its status after the tombstone at status@1:0"
 OFFSET = "a source offset lies in several partitions with different values: offsets@0, offsets@1:3"
 
 
