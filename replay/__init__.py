@@ -38,7 +38,7 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
 
     Raises:
-        NoArchive: no cluster is named, and there is no archive; or the URL is invalid.
+        NoArchive: the URL is invalid. If `clusters` is empty, also: there is no archive.
         BadStoreSetting: a setting of the object store is unknown or invalid.
         ValueError: `unreadable` has another value.
     """

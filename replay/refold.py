@@ -1,7 +1,8 @@
 """Folds of in-memory logs through an archive and Spark: a second opinion on the core's fold.
 
-Each log becomes a cluster in a temporary archive. One Spark job reads all clusters; offset keys in
-two partitions need a second job. A few logs therefore cost as much as hundreds: callers collect
+Each log becomes a cluster in a temporary archive. One Spark job reads all clusters. If the state
+depends on the order of offset records, a second job reads their ranks. An example is an offset key
+in two partitions. Each job takes about as long for a few logs as for hundreds. So callers collect
 requests first. `controlplane scenario run --via spark` uses this module.
 """
 

@@ -108,7 +108,10 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class SnapshotRows(msgspec.Struct, frozen=True):
-    """Number of one partition's rows in a snapshot file; partitions follow each other."""
+    """Number of one partition's rows in a snapshot file.
+
+    The file holds one partition's rows after the other's, in the order of `TopicRows.partitions`.
+    """
 
     partition: Int64
     rows: Int64
@@ -368,7 +371,8 @@ def _last_manifest(cluster: str, name: str, content: bytes) -> Manifest:
     """Decode the last manifest.
 
     Raises:
-        ArchiveCorrupt: the content is no manifest, or a signpost: the manifests after it are lost.
+        ArchiveCorrupt: the content is invalid, or it is a signpost. In the second case, the
+            manifests after the signpost are lost.
         NoArchive: the format is unknown.
     """
     try:

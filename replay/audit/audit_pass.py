@@ -1,6 +1,7 @@
-"""Pass of all audits over the log of one cluster, in pieces: findings come as records pass.
+"""All audits of one cluster, run together while its log is read once (a *pass*).
 
-A pass can be stored between two pieces (`pass_snapshot`) and goes on with the records that follow.
+Each record may complete findings, which are returned at once. After any record, the pass can be
+stored (`pass_snapshot`). Later, a copy of the pass continues with the next record.
 """
 
 from collections.abc import Iterable

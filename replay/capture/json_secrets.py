@@ -177,7 +177,7 @@ class _JsonScan:
         if match is None or name is None:
             return None
         self._at = match.end()
-        # If only the lenient decoder reads the name, the name encodes surrogate halves (`_hidden`).
+        # `strict` refuses surrogate halves, which `self._names` accepts (see `_hidden`).
         strict = self._names._replace(encoded_surrogates=False)
         halves = self._decoded(strict, match[1]) is None
         hidden = _text_without(name, lambda part: self._hidden_part(part, halves=halves))
@@ -206,7 +206,7 @@ class _JsonScan:
         if text is None:
             return False
         self._at = match.end()
-        # If only the lenient decoder reads the string, it encodes surrogate halves (`_hidden`).
+        # `strict` refuses encoded surrogate halves, which `self._strings` accepts (see `_hidden`).
         strict = self._strings._replace(encoded_surrogates=False)
         halves = self._decoded(strict, body) is None
         hidden = self._hidden(text, name, halves=halves)
@@ -217,9 +217,9 @@ class _JsonScan:
     def _hidden(self, text: str, name: str, *, halves: bool) -> str:
         """Hide the secrets of a text.
 
-        `halves` means that the text encodes surrogate halves, which not every release reads. The
-        replacement of a secret with halves ends with a half, so that only the same releases read
-        it.
+        `halves` means that the text encodes surrogate halves, which not every release reads. If a
+        secret contains halves, its replacement ends with a half (`_HALF`). So only the releases
+        that read the secret also read the replacement.
         """
         if self._special and len(self._open) == 1 and name in self._special:
             return text and self._special[name](text) + (_HALF if halves else "")
@@ -236,12 +236,13 @@ class _JsonScan:
         self._copied = end
 
     def _rest(self, start: int) -> str:
-        """Return the remainder, hidden unless it is harmless.
+        """Return the remainder, which begins at `start`; it is hidden unless it is harmless.
+
+        If other text directly follows a number, no release reads the number either. So the number
+        belongs to the remainder.
 
         One unit (a byte or a UTF-16 unit) precedes the hidden text. Each release's parser stops at
-        this unit, as it stopped at the first unit of the remainder (`_stopping`). No release reads
-        a number that is directly followed by other text. So the remainder begins at the number
-        (`start`).
+        this unit, as it stopped at the first unit of the remainder (`_stopping`).
         """
         remainder = self._units[start:]
         unread = unread_bytes(self._text, self._raw)
@@ -328,9 +329,9 @@ def _reads(token: bytes, profile: Profile) -> bool:
 
 @cache
 def _odd_numbers() -> Mapping[tuple[bool, ...], str]:
-    """Shortest number that a set of releases reads and no other release does, by that set.
+    """Map each set of releases to the shortest number that exactly these releases read.
 
-    The set is a tuple of flags, one for each of `PROFILES` (`_readers`).
+    A set is a tuple of flags, one for each of `PROFILES` (`_readers`).
     """
     tokens = sorted((a + b for a in _MANTISSAS for b in _TAILS), key=len, reverse=True)
     return {_readers(token): token for token in tokens}

@@ -91,7 +91,7 @@ class LogEvidence:
 
     @property
     def committed_offsets(self) -> LastByKey:
-        """Last record of each offset that belongs to no aborted transaction."""
+        """For each key of an offsets topic, the last record outside aborted transactions."""
         return self.readings.offsets.last_by_key(exactly_once=True)
 
     def all_of(self, kind: type, name: str) -> Sequence[EvidenceRecord]:

@@ -1,8 +1,8 @@
 """Readings of one log by workers of several releases: records, states, hazards, offset changes.
 
 Most releases read most of a log alike. So each part is computed once for all releases that agree on
-every behaviour that it depends on (`SharedResults`). The cost of a further release is that of the
-parts which it reads in its own way.
+every behaviour that it depends on (`SharedResults`). A further release costs time only for the
+parts that no other release reads in the same way.
 """
 
 from collections import defaultdict

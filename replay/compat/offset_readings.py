@@ -133,8 +133,8 @@ class _OffsetComparison:
         """Facts about the offsets. Key: the offsets topic in the connector's config, and the `id`
         of the result of `OffsetReadings.divided`."""
         self._changes: dict[tuple[int, int, bool, bool], list[Change]] = {}
-        """Changes. Key: the `id` of the facts of each side, and its exactly-once support, on which
-        causes depend."""
+        """Changes between two states. Key: the `id` of the facts of each state, and whether each
+        state was read with exactly-once support. The support decides which records are causes."""
 
     def changes(self, before: ClusterState, after: ClusterState) -> list[Change]:
         """Differences between two states; nothing is compared if both share one object of facts."""

@@ -41,7 +41,7 @@ Rows of several partitions are ordered by this maximum (`core.order`).
 
 
 class LocalOptions(NamedTuple):
-    """Records that count, and files that may replace them."""
+    """Options: whether aborted records count, and whether snapshots and winners may be read."""
 
     exactly_once: bool = False
     """Skip aborted configs and offsets, as workers with exactly-once support do."""
@@ -72,9 +72,9 @@ class LocalEngine:
     ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
 
-        With `past`, the plan also has the doubts about the time before the moment. Only then can
-        its earliest certain moment lie before the moment. `ends` are the end offsets that an
-        earlier plan has found for the moment. They keep the cut the same if the archive has grown.
+        With `past`, the plan also has the doubts about the time before `moment`. Its `certain_from`
+        may then lie before `moment`; without `past`, never. `ends` are the end offsets that an
+        earlier plan has found for `moment`. They keep the cut the same if the archive has grown.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.

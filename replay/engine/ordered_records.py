@@ -36,7 +36,9 @@ def records(
 ) -> Iterator[Entry]:
     """Yield every record up to a moment (None: all), including aborted ones.
 
-    With `exactly_once` and a moment, only committed configs name the dedicated offsets topics.
+    Without a moment, all archived topics are read. At a time or a record, dedicated offsets topics
+    are read only if configs before the cut name them. With `exactly_once`, aborted configs do not
+    count for this. At a vector, the dedicated topics in the vector are read.
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.

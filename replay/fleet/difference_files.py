@@ -5,7 +5,7 @@
     FOLDER/_STARTED
     FOLDER/_SUCCESS
 
-The folder appears like one of states (`replay.fleet.state_files`).
+The folder appears when all files are complete, as in `replay.fleet.state_files`.
 """
 
 from collections.abc import Iterator, Sequence

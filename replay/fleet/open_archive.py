@@ -289,8 +289,9 @@ class OpenArchive(Generic[FrameT]):
     ) -> pa.Table:
         """Write the rows of `diff` as Parquet, partitioned by cluster.
 
-        Each cluster is compared and written in one task. The folder appears as that of
-        `write_state`. Returns the counts and the problems (`timeline_rows.COMPARISONS`).
+        Each cluster is compared and written in one task. As in `write_state`, the folder appears
+        when all files are complete. In an object store, the file `_SUCCESS` appears last instead.
+        Returns the counts and the problems (`timeline_rows.COMPARISONS`).
 
         Raises:
             NotWritable: the folder has files, or cannot be written.

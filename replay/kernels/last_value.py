@@ -94,7 +94,7 @@ def _new(
 
 
 def _ascending(last: RowIndexes, rows: int) -> RowIndexes:
-    """Rows among `last` (`NumberedKeys.last`), ascending; faster than sorting."""
+    """Row numbers in `last` (`NumberedKeys.last`) other than -1, ascending; faster than sorting."""
     is_last = np.zeros(rows, np.bool_)
     is_last[last[last >= 0]] = True
     return np.flatnonzero(is_last)

@@ -84,7 +84,7 @@ class NumberedKeys(NamedTuple):
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> "NumberedKeys":
-        """Number the keys of a column; equal keys of different dictionaries get one number."""
+        """Assign numbers to the keys of a column; equal keys of different chunks get one number."""
         whole = _one_dictionary(column)
         indices = whole.indices
         if indices.null_count:
@@ -93,10 +93,10 @@ class NumberedKeys(NamedTuple):
 
     @classmethod
     def of_parts(cls, columns: Sequence[pa.ChunkedArray]) -> "NumberedKeys":
-        """Number the keys of one column for each of several partitions, which share no numbers.
+        """Assign numbers to the keys of several partitions; each column has one partition's keys.
 
-        So no key is compared with the keys of other partitions. In the dictionary, a null follows
-        the keys of each partition.
+        Equal keys of different partitions get different numbers. So no key is compared with the
+        keys of other partitions. In the dictionary, a null follows the keys of each partition.
         """
         parts = [cls.of(column) for column in columns]
         starts = np.cumsum([0, *(len(keys.dictionary) + 1 for keys in parts[:-1])])

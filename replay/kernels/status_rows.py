@@ -32,9 +32,12 @@ def counting_rows(
 ) -> pa.Table:
     """Rows that may still count for one of these releases, ascending.
 
-    `removed=False` selects rows as earlier versions of `replay` did. The last value before a final
-    tombstone is left out. Every row of a key whose last row is a value is included. The state is
-    the same, but the record that caused it may differ.
+    `removed=False` selects rows as earlier versions of `replay` did:
+
+    - If the last row of a key is a tombstone, no value of the key is included.
+    - If the last row of a key is a value, every row of the key is included.
+
+    Both selections give the same state, but the record that caused it may differ.
     """
     runs = joined(runs)
     last = last_values(runs, aborted=aborted, null=not removed)

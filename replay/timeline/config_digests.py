@@ -128,7 +128,11 @@ class _RowChange(NamedTuple):
 
 
 def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes) -> _RowChange:
-    """Compare rows with the earlier ones, by identity: only `deferred` changes in place."""
+    """Hash the rows that a record has changed; the fold makes a new object for a changed row.
+
+    So rows are compared by identity. Only `deferred` may change in place: `_joined` hashes these
+    changes.
+    """
     numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
     # `_joined` adds pending task configs to the hash of `deferred`, but keeps `was.rows`. So the

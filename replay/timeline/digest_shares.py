@@ -30,7 +30,7 @@ RecordOffsets = npt.NDArray[np.int64]
 
 
 class DigestShare(NamedTuple):
-    """Connectors of a job: the hash of each name, modulo `share_count`, is `number`."""
+    """Share of a job's connectors: all with `crc32(name) % share_count == number`."""
 
     job: TimelineJob
     number: int

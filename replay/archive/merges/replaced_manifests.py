@@ -1,8 +1,8 @@
 """Manifests that merges have replaced: their bytes, unchanged, in compressed files (`.tar.zst`).
 
 The bytes keep the hash chain complete: any hash that `verify` or `capture` ever printed still
-belongs to a manifest. Each file begins with the first manifest of the archive, or with that of an
-earlier merge. The manifest of the earlier merge names the file before.
+belongs to a manifest. The first file begins with the first manifest of the archive. Each later file
+begins with the manifest of a merge, which names the previous file.
 """
 
 import tarfile

@@ -6,8 +6,9 @@ from replay.archive.manifest import Segment
 from replay.archive.segments.segment_files import SegmentSizes
 
 GROWTH = 10
-"""The first segment of a group has at most this many times the records of its other segments. So
-each record is written again a few times in its life, not by every merge."""
+"""Greatest ratio of the records of a group's first segment to those of all its later segments
+together. Larger first segments are left out. So each record is written again a few times in its
+life, not by every merge."""
 
 GROUP_BYTES = 64 * 1024 * 1024
 """Greatest compressed size of a group in bytes. A merge holds one group in memory, where it is

@@ -221,7 +221,8 @@ def _source(store: ArchiveStore, stored: StoredFile) -> pa.NativeFile:
         check_current(store, stored)
         raise differing(stored, "is missing") from None
     if source.size() != stored.bytes:
-        size = max(store.size(stored.file) or 0, source.size())  # more than was read
+        # A small file was read only up to one byte more than stated: ask the store for its size.
+        size = max(store.size(stored.file) or 0, source.size())
         raise differing(stored, f"has {size} bytes and not {stored.bytes}")
     return source
 

@@ -5,9 +5,9 @@ count: records of later segments can replace them. A fold reads the winners in p
 the segment.
 
 Winners are ordinary rows of a segment, except for the timestamp. The timestamp of a winner is the
-greatest one of the partition up to the row. It decides the order between partitions. The kernels
-that reduce segments therefore reduce winners, too, or a mixture of both. Snapshots are made of
-winners.
+greatest one of the partition up to the row. It decides the order between partitions. Winners have
+the columns of a segment, so the same kernels reduce segments and winners. One reduction may read
+the winners of some segments and all rows of others. Snapshots are made of winners.
 """
 
 from collections.abc import Sequence

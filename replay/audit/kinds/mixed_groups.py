@@ -7,9 +7,11 @@ same topics count generations separately. One *interleaving* has two reports:
 2. Then that other worker reports its own, higher generation.
 
 Two groups interleave again and again. One group alone can seem to interleave once, because a group
-without members restarts its count. For example, worker B reports generation 3, and then worker A
-reports 7. The count restarts. In the new count B reports 4, which is lower than A's 7, and then A
-reports 8.
+without members restarts its count. An example with workers A and B of one group:
+
+1. Before the restart, B reports generation 3, and then A reports 7.
+2. After the restart, B reports 4: higher than B's last report (3), but lower than A's (7).
+3. Four rebalances later, A reports 8, also in the new count.
 """
 
 from collections.abc import Iterator
@@ -47,7 +49,10 @@ class MixedGroups:
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Report each pair of workers at most twice: once for each worker that is ahead."""
+        """Yield the finding that a record completes.
+
+        Two workers A and B have at most two findings: one with A ahead, the other with B ahead.
+        """
         match decoded.record:
             case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
                 if status.worker_id is not None:

@@ -1,8 +1,9 @@
 """Rewinds and resets of source offsets.
 
-An offset is a map, and only its connector knows which fields matter. It counts as rewound if a
-number in it fell and no other field advanced. A position may fall when a new file begins. A number
-at the end of a text value counts, too (`binlog.000004`).
+An offset is a map, and only its connector knows which fields matter. The offset counts as rewound
+if a number in it fell and no other field advanced. So a new file is no rewind. The position in the
+file falls, but the file's name advances, for example from `binlog.000003` to `binlog.000004`. A
+number at the end of a text is compared as a number. Any other changed value counts as advanced.
 """
 
 import re

@@ -38,8 +38,9 @@ GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
 The time counts from the last merge. The next check after this time removes the files; if the
-capture ends before, the next compaction does. They stay for half of the interval if that is
-shorter. A time longer than the interval would never end, because each merge restarts it.
+capture ends before, the next compaction does. If `--compact-every` is less than two hours, the
+files stay for half of its value. A time longer than `--compact-every` would never end, because each
+merge restarts it.
 """
 
 NICENESS = 10
@@ -64,8 +65,8 @@ class BackgroundCompaction:
         self._latest_ms: dict[str, int] = {}
         """Time of each captured cluster's last known merge or attempt, in ms since 1970.
 
-        Without a merge, the time of its first manifest counts. A check that is not due yet reads no
-        manifest.
+        Without a merge, the time of its first manifest counts. While this time shows that no
+        compaction is due, a check reads no manifest.
         """
         self._removals_ms: dict[str, float] = {}
         """Time from which on the replaced files of a cluster may go, in ms since 1970."""
@@ -95,7 +96,10 @@ class BackgroundCompaction:
             await asyncio.sleep(min(CHECK_S, self._options.every_s))
 
     def is_due(self, cluster: str) -> bool:
-        """True if the last merge, or the first manifest, and the last attempt are old enough."""
+        """True if the last merge and the last attempt are `every_s` or more ago.
+
+        In an archive without a merge, the first manifest takes the place of the last merge.
+        """
         limit_ms = now_ms() - self._options.every_s * 1_000
         if self._latest_ms[cluster] > limit_ms:
             return False

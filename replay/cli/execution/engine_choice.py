@@ -41,9 +41,9 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Units of work of a query, as `explained` takes them: the number of slices of each unit.
+    """Number of slices of each unit of work, as `explained` takes them: 1 for each unit.
 
     In Spark the only unit is the whole cluster. In this process each partition with rows is a unit.
-    No unit is cut into slices, so each number is 1.
+    A slice is a part of a unit's rows. A command never slices a unit; only `SparkEngine` does.
     """
     return [1] if spark else [1 for _ in query.plan.busy]

@@ -16,7 +16,8 @@ _FORM = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 class Duration(click.ParamType[int]):
     """Number of seconds, minutes, hours or days; the command gets seconds.
 
-    `never` is a word that means 0 seconds, also below `least_s`.
+    `least_s` is the shortest accepted duration. `never` is a word for 0 seconds, which is accepted
+    even if `least_s` is greater.
     """
 
     name = "duration"

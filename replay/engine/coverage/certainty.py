@@ -148,8 +148,9 @@ class ArchiveCertainty:
         if at < 0:
             return
         removed = self.removed(place)
-        # A cut up to the first removed offset has no removed record before it. The state at a cut
-        # from `until` on (the cut of the retention) depends on no removed record.
+        # If `cut` is at or before the first removed offset, no removed record lies before it. If
+        # `cut` is at or after `until`, the state depends on no removed record: the retention has
+        # removed only records that states from there on do not need.
         if removed is not None and removed.after + 1 < cut < (removed.until or 0):
             yield removed
         yield from self._state(place, looks, at, cut)
@@ -198,8 +199,9 @@ class ArchiveCertainty:
     def may_be_older(self, position: Position) -> bool:
         """True if a fact may be older than its first archived record (`MayBeOlder`).
 
-        In the config topic, the fact is a connector. In an offsets topic, it is the known pace of a
-        source.
+        In the config topic: True if the connector may have existed before this record. In an
+        offsets topic: True if records just before this one may be missing. The pace of the source
+        is then unknown.
         """
         topic, partition, offset = position
         place = topic, partition

@@ -54,7 +54,8 @@ class MissingOffsets(NamedTuple):
     def end_before(self, offsets: Int64s) -> Int64s:
         """For each offset, the offset after the last archived record before it, or 0."""
         at = np.searchsorted(self.stops, offsets)
-        # After the last range every offset is archived: the appended maximum keeps the offset.
+        # After the last range every offset is archived, so the result is the offset itself:
+        # `minimum` never takes the appended maximum.
         starts = np.append(self.starts, np.iinfo(np.int64).max)
         ends: Int64s = np.minimum(starts[at], offsets)
         return ends

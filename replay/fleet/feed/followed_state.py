@@ -54,8 +54,12 @@ class StateFollower:
         if checkpoint is not None:
             try:
                 return self._state(checkpoint.snapshot, checkpoint.cut)
-            except ArchiveCorrupt:  # without a retention, the archive has the same records
-                pass  # after a retention, `ClusterBatch` has compared the checkpoint's hashes
+            except ArchiveCorrupt:
+                # The checkpoint's files may be damaged. Without a retention, the archive still has
+                # all records, so the next line folds the same state from it. After a retention,
+                # `ClusterBatch` has checked the hashes of these files. Then the archive itself is
+                # damaged, and the next line fails as well.
+                pass
         return self._state(self._nearest(ends), self._cut(ends))
 
     def after(self, checkpoint: ClusterCheckpoint | None, ends: ReadEnds) -> FollowedState:

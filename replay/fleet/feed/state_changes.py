@@ -25,8 +25,8 @@ from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import STATE_TABLES
 
 NOT_OF_A_STATE = ("cluster", "release", "order_dependent")
-"""Columns that are not compared. `cluster` and `release` name the state; `order_dependent` also
-needs records outside it."""
+"""Columns that are not compared. `cluster` and `release` name the state. `order_dependent` cannot
+be computed from a state alone: it also depends on records that a state does not show."""
 
 OffsetPositions = Mapping[tuple[str, str], Position]
 """Last records of source offsets: by connector and source partition, as the table has it."""
