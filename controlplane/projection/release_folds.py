@@ -468,9 +468,11 @@ def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
         if len(entries) + len(batch) > AT_ONCE:
             return None
         entries += batch.entries()
-    if sum(len(entry.value or b"") for entry in entries) > AT_ONCE_BYTES:
+    entries = in_order(entries)
+    value_bytes = [len(entry.value or b"") for entry in entries]
+    if max(value_bytes, default=0) > LONG_VALUE or sum(value_bytes) > AT_ONCE_BYTES:
         return None
-    return None if any(map(_is_long, entries)) else in_order(entries)
+    return entries
 
 
 async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
