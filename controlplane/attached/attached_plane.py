@@ -180,7 +180,11 @@ class AttachedPlane:
         """
         del profile, believe_hooks
         refused = await self._planner.validated(command)
-        return refused or await self._planner.plan(await self._log.state_at_end(), command)
+        if refused is not None:
+            return refused
+        state = await self._log.state_at_end()
+        await self._log.check_offsets_of(command)
+        return await self._planner.plan(state, command)
 
     async def carry_out(
         self,
