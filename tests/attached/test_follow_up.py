@@ -3,22 +3,17 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-import pytest
-
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.settings import ConnectSettings
-from controlplane.core.commands import PauseConnector, ResetOffsets
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from controlplane.logs.log import LogNotUsable, Record
-from controlplane.logs.memory import MemoryLog
+from controlplane.logs.log import Record
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from tests.patience import PATIENCE_S
-from tests.projection.test_follower import connector
-from tests.projection.unreadable_logs import PartlyReadableLog, refusal
+from tests.projection.unreadable_logs import PartlyReadableLog
 
 TOPICS = Topics()
 PARTITIONS = {TOPICS.config: 1, TOPICS.offsets: 2, TOPICS.status: 1}
@@ -30,7 +25,7 @@ KEY, VALUE = b'["orders",{"file":"f"}]', b'{"position":1}'
 PLAN = Plan((Step("write", (Draft(TOPICS.offsets, KEY, VALUE),)),))
 
 
-class QuickLog(MemoryLog):
+class QuickLog(PartlyReadableLog):
     """Log in memory with ends from leaders; it keeps the topics whose ends were asked for."""
 
     def __init__(self) -> None:
@@ -92,19 +87,3 @@ async def test_missing_records_are_read_to_the_end_of_their_topics() -> None:
         assert comparison is not None
         assert comparison.as_planned
         assert log.topics_asked == [(TOPICS.config, TOPICS.offsets)]
-
-
-async def test_offsets_that_may_not_be_read_are_noticed() -> None:
-    """A reset cannot be planned if its topic may not be read; a pause can."""
-    log = PartlyReadableLog()
-    for topic, count in (PARTITIONS | {"own": 1}).items():
-        await log.create_topic(topic, count)
-    await log.append([connector("orders", name="orders", offsets_storage_topic="own")])
-    log.refused.add("own")
-    async with Follower(log, topics=TOPICS) as follower:
-        await follower.state(PROFILE)
-        follow_up = LogFollowUp(follower, log, PROFILE, ConnectSettings())
-        with follower.pinned(PROFILE):
-            await follow_up.check_offsets_of(PauseConnector("orders"))
-            with pytest.raises(LogNotUsable, match=refusal("own")):
-                await follow_up.check_offsets_of(ResetOffsets("orders"))
