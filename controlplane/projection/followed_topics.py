@@ -83,8 +83,8 @@ class FollowedTopics:
         `partitions`: number of partitions per topic before the tail began. A tail does not read
         partitions that are added afterwards. Additional partitions, deleted topics and offsets
         topics of connectors are polled; a requested topic ends the wait at once. A requested topic
-        that the log lacks is polled too: a replaced log may have lost it. The
-        rights to read topics are polled as well.
+        that the log lacks is polled too: a replaced log may have lost it. The rights to read topics
+        are polled as well.
         """
         previous, followed = None, {*followed}
         while True:

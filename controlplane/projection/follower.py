@@ -218,8 +218,7 @@ class Follower:
         """Follow these topics as well, before any connector's config names them.
 
         If a topic is not read yet, this waits until its present records have been folded. Another
-        caller that names the topic meanwhile waits, too. Missing and
-        unreadable topics are ignored.
+        caller that names the topic meanwhile waits, too. Missing and unreadable topics are ignored.
         """
         new_topics = self._positions.behind(topics)
         if new_topics:
