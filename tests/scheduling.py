@@ -2,7 +2,8 @@
 
 Tests that share something expensive stay in one process: brokers, the session of Spark, the
 fixtures of a module. The longest ones begin first, so that the processes end together. Tests with
-brokers or Spark mostly wait. So at least one process has other tests, while any are left.
+brokers or Spark mostly wait, which would leave the cores idle. So one process gets no such tests as
+long as there are tests of other kinds.
 """
 
 import re

@@ -260,7 +260,7 @@ class Log(ReadableLog, Protocol):
         """Append all of the records, or none; durable when this returns.
 
         The records of a partition keep their order. The positions are in the order of the records.
-        Without an epoch the batch is appended beside the only writer, and is never fenced.
+        Without an epoch, the batch is never fenced, also if another writer has claimed the log.
 
         Raises:
             Fenced: the `epoch` is not the newest; nothing was appended.

@@ -134,7 +134,10 @@ PARTITIONS = described(
     (
         "known_from",
         pa.int64(),
-        "first end offset from which on each key's last record is known; null if there is none",
+        (
+            "smallest offset N: each state that ends at N or later has the last record of each "
+            "key; null if there is none"
+        ),
     ),
     ("ranges", pa.list_(_RANGE), "the first 1,000 missing ranges; the end is excluded"),
     ("unknown", pa.list_(SPAN), "spans in which a key's last record may be missing"),

@@ -97,8 +97,8 @@ OTHER_EDGES = (
     ),
     Edge(
         23,
-        "The key identifies an active topic, and the value names it; any ten characters may follow "
-        "the key's colon.",
+        "The key `status-topic-T:connector-C` identifies an active topic, and the value names it; "
+        "any ten characters may replace `connector-`.",
         (
             Probe(
                 "key `status-topic-t:ZZZZZZZZZZc`, value of topic `x`",

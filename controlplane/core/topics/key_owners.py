@@ -1,7 +1,7 @@
 """Finds the connector that a record's key belongs to, as a worker reads it.
 
-A worker reads keys leniently. `task-c-+0--` is task 0 of `c`. In the key of an active topic, the
-first colon and any ten characters after it separate topic and connector.
+A worker reads keys leniently. `task-c-+0--` is task 0 of `c`. In the key of an active topic
+(`status-topic-t:connector-c`), any ten characters may replace `connector-`.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,9 @@ They have the same key, so compaction removes the first one. After that, the com
 for the same time (`RetentionSettings.commands_ms`)."""
 
 _NO_TOPIC_CONFIGS = ("topic", "partitions", "replication.factor", "file.filename")
-"""Settings with such a prefix that are not configs of the topic (the prefix left out)."""
+"""Settings that are no configs of the topic, without their prefix (`_STORES`, `_COMMANDS`).
+
+Other settings with such a prefix are configs of the topic: `config.storage.retention.ms`."""
 
 
 def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]:

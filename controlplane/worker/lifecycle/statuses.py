@@ -34,7 +34,8 @@ MAX_GENERATION = 2**31 - 1
 class StatusWriter:
     """Writes statuses in the order of the calls; no caller waits for the log.
 
-    A *safe* status never replaces a later report of another worker.
+    A worker drops a *safe* status if the status that it last read is another worker's, of a newer
+    generation.
     """
 
     def __init__(  # noqa: PLR0913 - parts of the worker, by name only

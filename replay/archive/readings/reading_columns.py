@@ -109,8 +109,8 @@ class PartitionReadings(NamedTuple):
 def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> PartitionReadings:
     """Join adjacent looks without missing offsets; every doubt stays the same.
 
-    `segments` are those of the partition. A segment misses no offset if it has as many records as
-    offsets.
+    `segments` are those of the partition. A segment with as many records as offsets has no missing
+    offset.
     """
     dense = readings.dense | _without_holes(segments, readings.starts, readings.ends)
     in_dense_look, adjoins = _in_dense_looks(readings, dense), readings.lost == 0
@@ -133,7 +133,7 @@ def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> Parti
 
 
 def _in_dense_looks(readings: PartitionReadings, dense: Flags) -> Flags:
-    """For each reading, True if its look is whole and misses no offset."""
+    """For each reading, True if its look is whole and has no missing offset."""
     firsts, lasts = readings.look_bounds()
     adjoins = readings.lost == 0
     # A gap before a look lies outside of it. Only the first look includes the gap before it.

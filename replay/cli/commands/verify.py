@@ -286,7 +286,10 @@ def _certain_from(part: PartitionCoverage, topics: Topics) -> str:
 
 
 def _vector(parts: Iterable[PartitionCoverage]) -> EndVector | None:
-    """End offsets from which on each key's last record is known; None if it never is."""
+    """Smallest end offsets from which on each key's last record is known, by topic.
+
+    None: a partition has no such offset.
+    """
     vector: dict[str, list[int]] = {}
     for part in parts:
         if part.known_from is None:

@@ -46,7 +46,8 @@ class PartitionCoverage(NamedTuple):
     listed: list[range]
     """The first missing ranges."""
     known_from: int | None
-    """End offset from which on the last record of each key is known; None if it never is."""
+    """Smallest offset N: each state that ends at N or later has the last record of each key. None:
+    there is no such offset."""
     unknown: tuple[Doubt, ...]
     """Spans in which the last records are unknown."""
     removed: int

@@ -81,7 +81,10 @@ class PartitionDoubts(NamedTuple):
 
     @property
     def known_from(self) -> int | None:
-        """Offset from which on the last record of every key is known; None if it never is."""
+        """Smallest offset N: each state that ends at N or later has the last record of each key.
+
+        None: there is no such offset.
+        """
         # A key without a later record stays in doubt at every later offset.
         if self.doubtful_from is not None:
             return None

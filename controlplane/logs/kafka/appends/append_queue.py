@@ -123,14 +123,17 @@ class AppendQueue:
         await self._transactions.close()
 
     def _in_doubt(self) -> bool:
-        """True if the caller of a running operation has gone, or if an operation was cut off."""
+        """True if the caller of a running operation may have gone, or an operation was cut off."""
         if self._running:
+            # A done `result` is cancelled, or has the outcome of an append whose group still runs.
+            # `decided` then waits for the group, too.
             return any(queued.result.done() for queued in self._running)
         return self._transactions.in_doubt
 
     async def _run_in_turn(self, queued: _QueuedOperation) -> Any:
         self._enqueue(queued)
-        # A time-out or a cancelled caller cancels `result`: if it is done, the caller has gone.
+        # A time-out or a cancelled caller cancels `result`. So if the `result` of a waiting
+        # operation is done, its caller has gone, and `_take_next` skips it.
         return await self._in_time(queued.result)
 
     def _enqueue(self, queued: _QueuedOperation) -> None:

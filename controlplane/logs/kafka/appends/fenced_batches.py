@@ -20,9 +20,13 @@ BatchOutcome = list[Position] | LogError
 
 
 EPOCH_MAX = 32_000
-"""Last epoch in which appends may be batches. After epoch 32766 a claim gets a new producer id.
-Markers of the new id do not refuse batches of the old one. A claim that is cut off may use up an
-epoch without markers. So this limit leaves room for hundreds of such claims before epoch 32766."""
+"""Last epoch in which appends may be batches.
+
+After epoch 32766, a claim gets a new producer id. A partition compares epochs of one producer id
+only. So after a marker with the new id, it would still accept a late batch with the old id. Only a
+marker with the old id and a later epoch prevents this. A claim writes such markers, but a claim
+that is cut off may use up an epoch without them. Between this limit and epoch 32766 lie epochs for
+hundreds of claims, so that one of them writes its markers."""
 
 
 class NotAppended(LogUnavailable):

@@ -177,9 +177,10 @@ class KafkaProducer:
     ) -> None:
         """Send the batches of one partition, in order.
 
-        aiokafka queues one batch per partition; other callers wait for the free slot. A caller that
-        loses the race waits again. aiokafka then subtracts its first wait from the timeout twice.
-        So only one caller at a time may wait (`_queue_locks`).
+        aiokafka queues one batch per partition; further callers wait for the free slot. One of them
+        takes it, and the others wait again. After this second wait, aiokafka has subtracted the
+        first wait from their time-out twice: they fail too early. So only one caller at a time may
+        wait (`_queue_locks`).
         """
         (topic, partition) = topic_partition = batches[indexes[0]].place
         sent: list[asyncio.Future[Any]] = []

@@ -116,8 +116,9 @@ class Transactions(ProducerOwner):
         # Raises the reason if no broker can be reached; aiokafka hides it.
         await self._cluster.layout([])
         if self._producer is not None:
-            # If this claim fails, `settle` requests the epoch after the old one. The coordinator
-            # refuses that request if the failed claim has changed the epoch.
+            # If this claim fails, this writer may still hold its old epoch. So keep its identity:
+            # with it, the next append requests the following epoch (`settle`), and goes on. If the
+            # failed claim has changed the epoch, the coordinator refuses this request (`Fenced`).
             self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
         await self._drop_producers()
         await self._start(None)

@@ -76,7 +76,7 @@ async def commit_offsets(consumer: AIOKafkaConsumer, offsets: Mapping[TopicParti
     until the consumer joins again, so brokers accept the commit, as from Kafka's consumer.
 
     Raises:
-        KafkaError: some or all offsets may not be committed.
+        KafkaError: the brokers have not confirmed all offsets; any of them may be uncommitted.
     """
     aiokafka_offsets = {
         AiokafkaPartition(*partition): OffsetAndMetadata(offset, "")

@@ -226,8 +226,8 @@ class GroupConsumer:
         """Commit offsets of the group; aiokafka retries while the brokers are away.
 
         Raises:
-            LogUnavailable: some or all may not be committed; another consumer may have the
-                partitions now.
+            LogUnavailable: the brokers have not confirmed all offsets; any of them may be
+                uncommitted. Another consumer may have the partitions now.
         """
         if not self._is_member:
             # This commit would carry no generation: an empty group would accept it.
