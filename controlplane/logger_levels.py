@@ -3,7 +3,7 @@
 Python's `logging` has the model of Log4j. A logger exists once it was requested by name. It has its
 own level, or that of its nearest ancestor. So this module shows and sets Python's loggers, such as
 `controlplane` and `aiokafka`. A Java name can also be set; its level is stored, but nothing logs
-under it. Unlike Kafka, requests create a limited number of loggers.
+under it. Kafka has no limit for the loggers that requests create. Here the limit is `LOGGERS_KEPT`.
 
 Source: `Loggers`, and before 3.7 `LoggingResource`.
 """

@@ -153,11 +153,12 @@ class ControlPlane:
 
         A missing log is created with its topics. If an embedded log has records, each topic whose
         name in the settings is not the default must exist (`missing_for_writer`). Otherwise the
-        name is probably misspelt. Exception: a log without the default command topic, such as an
-        imported log, gets a command topic of any name. On Kafka, opening fails if Connect's topics
-        have records but the command topic has none (`check_own_topics`). While an embedded log is
-        open here, no other control plane or command line can write it. An earlier process's
-        unfinished commands end before this returns, unless they are unreadable or cannot be undone.
+        name is probably misspelt. The command topic may be missing if the log also lacks the
+        default one, as an imported log does. It is then created under the name in the settings.
+        On Kafka, opening fails if Connect's topics have records but the command topic has none
+        (`check_own_topics`). While an embedded log is open here, no other control plane or command
+        line can write it. An earlier process's unfinished commands end before this returns, unless
+        they are unreadable or cannot be undone.
 
         Raises:
             LogError: the log cannot be used.
@@ -223,8 +224,9 @@ class ControlPlane:
     async def claim(self) -> None:
         """Become the writer again after another one has taken over (`failure`), and fence that one.
 
-        Running commands end first, then the unfinished commands of all writers. Nothing happens
-        while this plane knows of no other writer.
+        First this plane's running commands end: they are fenced, or succeed. Then the plane takes
+        over and ends the commands that any writer has left unfinished. Nothing happens while this
+        plane knows of no other writer.
 
         Raises:
             Fenced: another writer has taken over meanwhile.
@@ -420,7 +422,7 @@ def _default_logger(loggers: Loggers) -> Logger:
 
 
 def _level_setter(loggers: Loggers, own: Profile) -> LevelSetter:
-    """Return the function that sets a level in this process; `own`: the release by default."""
+    """Return the function that sets a level in this process; `own` replaces a missing profile."""
     return lambda command, profile: loggers.carry_out(command, profile or own)
 
 
@@ -463,7 +465,7 @@ def _check_names(principal: object, key: object) -> None:
 
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{name} is text, and not {value!r}")
+        raise TypeError(f"{name} must be text, not {value!r}")
 
 
 async def _normalized(command: AnyCommand) -> AnyCommand:

@@ -250,4 +250,4 @@ def _in_lists(stored: Any) -> Any:
 def _dict_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no data")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be stored as JSON")

@@ -68,11 +68,13 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     #    partition set its running maximum. So m and e have the same true time.
     # 2. In the true order, m is not after L, and e is after L. The order sorts by time, then by
     #    partition number. So L has the same time and partition number as m and e.
-    # 3. Let f be a present entry that differs from L in one of the two. As f is after L, it is
-    #    also after e in the true order. The computed time of f is right: otherwise, by step 2, f
-    #    would agree with L. So it is at least the time of L, and the computed time of e is less.
-    #    The computed order has f after e, too.
-    # 4. A present entry that agrees with L in both may change places with e if its topic differs.
+    # 3. Let f be a present entry that has another time or partition number than L. As f is after
+    #    L, it is also after e in the true order. The computed time of f is right: otherwise, by
+    #    step 2, f would agree with L. So the computed time of f is at least the time of L, which is
+    #    the true time of e. The computed time of e is lower. So the computed order, too, has f
+    #    after e.
+    # 4. A present entry with the time and the partition number of L may change places with e if its
+    #    topic differs.
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 

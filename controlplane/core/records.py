@@ -165,7 +165,8 @@ class Activity(TopicRecord, frozen=True):
 class ActiveTopic(TopicRecord, frozen=True):
     """`status-topic-<topic>:connector-<name>` (KIP-558): None removes it.
 
-    State is stored under the key's names. `activity` holds the value's names, which may differ.
+    `connector` and `topic` come from the key; a worker stores the record under these two. The names
+    in `activity` come from the value, and may differ.
     """
 
     connector: str

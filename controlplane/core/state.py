@@ -192,7 +192,10 @@ class ClusterState(msgspec.Struct, frozen=True):
 
     @property
     def ends_by_topic(self) -> dict[str, list[int]]:
-        """End offsets by topic, one per partition, as a log takes them; 0: none is known."""
+        """End offsets by topic: a list with one offset per partition; 0: no end is known.
+
+        The methods of `Log` take end offsets in this form.
+        """
         ends: dict[str, list[int]] = {}
         for (topic, partition), end in sorted(self.ends.items()):
             parts = ends.setdefault(topic, [])

@@ -1,7 +1,7 @@
 """Endpoints about the worker itself: validation, health (KIP-1017), loggers (KIP-495, KIP-976).
 
-No log holds their data, so they have no past. A GET or a validation with `as_of=` gets the present
-answer with a notice. A change of a logger with `as_of=` is refused.
+No log holds their data, so an earlier moment cannot be shown. A GET or a validation with `as_of=`
+gets the present answer with a notice. A change of a logger with `as_of=` is refused.
 
 A Kafka worker is unhealthy if its herder does not answer in time. This service depends on its log
 instead: without the log it answers from old state.
@@ -35,7 +35,7 @@ from controlplane.rest.errors import (
 from controlplane.rest.requests import Call, Query
 
 NO_PAST = "as_of= is ignored: no log holds this, so the answer is the present one"
-"""Notice of an answer that has no past."""
+"""Notice of an answer that shows the present, although the request has `as_of=`."""
 
 HEALTH_S = 10
 """Seconds after which `/health` answers that the worker is still starting."""
@@ -44,7 +44,10 @@ HEALTH_S = 10
 def without_past(
     responder: Callable[[Call], Awaitable[Answer]],
 ) -> Callable[[Call], Awaitable[Answer]]:
-    """Wrap a responder that has no past. A moment that the log lacks is refused here, too."""
+    """Wrap a responder that can show only the present: with `as_of=`, its answer gets a notice.
+
+    A moment that the log lacks is refused, as by other endpoints.
+    """
 
     @wraps(responder)
     async def answer(call: Call) -> Answer:

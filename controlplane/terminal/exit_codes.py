@@ -10,8 +10,8 @@ DEFECT = 70
 """A defect of the program (`EX_SOFTWARE` of sysexits.h)."""
 
 NOT_PRINTED = 74
-"""Standard output cannot be written, or a file while the disk is full (`EX_IOERR` of sysexits.h).
-Changes that the command has made stay."""
+"""Standard output or an open file cannot be written (`EX_IOERR` of sysexits.h), for example because
+the disk is full. Changes that the command has made stay."""
 
 INTERRUPTED = 130
 """Ctrl-C, as shells count it: 128 and the number of the signal."""

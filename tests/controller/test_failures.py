@@ -288,7 +288,7 @@ def nested(levels: int) -> list[Any]:
         (StopConnector(5), "StopConnector cannot hold this: Expected `str`, got `int`"),  # type: ignore[arg-type]
         (
             CreateConnector("a", {"k": object()}),  # type: ignore[dict-item]
-            "CreateConnector cannot hold this: object is no data",
+            "CreateConnector cannot hold this: a value of type object cannot be stored as JSON",
         ),
         (
             AlterOffsets("orders", (OffsetChange({"p": nested(100_000)}),)),
@@ -321,9 +321,9 @@ async def test_principal_and_key_are_text(log: MemoryLog) -> None:
     """An empty key is refused: all callers without a key would share it."""
     async with plane_on(log) as plane:
         before = await written_texts(log, CONFIG, COMMANDS)
-        with pytest.raises(TypeError, match="a key is text, and not 5"):
+        with pytest.raises(TypeError, match="a key must be text, not 5"):
             await plane.execute(STOP, key=5)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a principal is text, and not None"):
+        with pytest.raises(TypeError, match="a principal must be text, not None"):
             await plane.execute(STOP, principal=None)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="an idempotency key must not be empty"):
             await plane.execute(STOP, key="")

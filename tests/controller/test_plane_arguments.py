@@ -84,9 +84,9 @@ PlaneCall = Callable[[ControlPlane], Awaitable[object]]
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda plane: plane.state_at(NO), "a moment is text, and not None"),
-        (lambda plane: plane.state_at("config@0", FLOAT), "a profile is text, and not 2.0"),
-        (lambda plane: plane.history(NO), "the name of a connector is text, and not None"),
+        (lambda plane: plane.state_at(NO), "a moment must be text, not None"),
+        (lambda plane: plane.state_at("config@0", FLOAT), "a profile must be text, not 2.0"),
+        (lambda plane: plane.history(NO), "the name of a connector must be text, not None"),
     ],
 )
 async def test_arguments_of_a_wrong_type_are_refused(ask: PlaneCall, message: str) -> None:

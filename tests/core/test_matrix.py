@@ -419,7 +419,8 @@ def test_poison_ends_the_log_thread_before_3_9() -> None:
         for release, each in by_release.items()
     }
     before, since = (
-        [(Danger.STOPS_WORKER, fate)] for fate in ("never reads on", "loses the rest of its batch")
+        [(Danger.STOPS_WORKER, fate)]
+        for fate in ("reads no more records", "loses the rest of its batch")
     )
     assert dangers == expected_everywhere({"0.9": before, "3.9.0": since})
 

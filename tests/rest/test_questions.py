@@ -78,7 +78,7 @@ async def test_every_time_may_have_a_zone_with_a_plain_plus(
 
 @pytest.mark.parametrize("base", ["", "/compat/4.3.0"])
 async def test_validation_accepts_as_of_as_other_endpoints_of_plugins(base: str) -> None:
-    """Validation has no past and says so in a notice; a moment that the log lacks gets 400."""
+    """Validation ignores `as_of=` and says so in a notice; a moment that the log lacks gets 400."""
     path = f"{base}/connector-plugins/FileStreamSource/config/validate"
     config = {"connector.class": "FileStreamSource", "name": "orders", "topic": "orders"}
     async with at_rest() as scene:

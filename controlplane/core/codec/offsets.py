@@ -58,9 +58,9 @@ def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | 
 
 
 def is_flat(content: Mapping[str, Any]) -> bool:
-    """True if all fields are primitive, as in partitions and offsets that Connect writes.
+    """True if no field is an object or a list. Connect itself writes no such field.
 
-    A worker lists other partitions, but never looks up their offsets
+    A worker lists a partition that has such a field, but never looks up its offset
     (`OffsetUtils#validateFormat`).
     """
     return not any(isinstance(field, dict | list) for field in content.values())

@@ -1,8 +1,8 @@
 """Rows of a catalogue that hold for some releases, with their earlier contents.
 
 A row describes the newest release that it holds for. `before` lists earlier contents, the newest
-first. An entry sets fields for all releases older than its `until`. It overrides the entries before
-it.
+first. An entry of `before` sets fields for all releases older than its `until`. If several entries
+set a field for a release, the last one in the list decides.
 """
 
 import re

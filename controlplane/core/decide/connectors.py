@@ -120,7 +120,10 @@ def creation(
 
 
 def not_found(command: ConnectorCommand) -> Rejected:
-    """Refusal of an unknown connector, in the words of commands that only the leader runs."""
+    """Refusal of an unknown connector, as Kafka words it for patches, deletions and offsets.
+
+    For other commands Kafka has other texts: see `target_states` and `restarts`.
+    """
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {command.connector} not found")
 
 

@@ -151,7 +151,9 @@ def store_of(
 def reading_failure(state: ClusterState, name: str, context: Context) -> str | None:
     """Kafka's message if a worker cannot read the offsets of a connector; None: it can.
 
-    A worker makes the connector and the clients of its offsets (`Worker#connectorOffsets`).
+    A worker first creates an instance of the connector's class, and the Kafka clients that read
+    the offsets (`Worker#connectorOffsets`). So reading fails if the class is invalid. It also
+    fails if the worker's policy forbids an override for one of these clients.
     """
     config = state.config.connectors[name]
     plugin = find_connector(ValidationSubject.of(config, context))

@@ -80,7 +80,8 @@ def partition_assumptions(
 ) -> Iterator[str]:
     """Yield the assumption, per topic, that it has no more partitions than the log shows.
 
-    A topic counts only if Kafka's partitioner places a record of the plan in it.
+    A topic counts only if the plan writes a record to it without naming a partition. For such a
+    record, Kafka's partitioner computes the partition from the number of partitions.
 
     `advice` explains how to state the number, with `{}` for the topic.
     """

@@ -60,7 +60,7 @@ _NO_OWNER = (
 
 
 def _unknown(command: ConnectorCommand) -> Rejected:
-    """Refusal of an unknown connector, in the words of restarts."""
+    """Refusal of an unknown connector, as Kafka words it for restarts."""
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Unknown connector: {command.connector}")
 
 

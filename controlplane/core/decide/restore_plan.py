@@ -10,9 +10,11 @@ of a stop. The gap after a step is a crash point with the step's name (`core.pla
     Step                                   Connector after the step
     stop-tasks, stop-state | pause-state   less activity; no activity if offsets are restored
     put-config | create-config             config restored; activity as before
-    stop-tasks, stop-state                 stopped; only after a creation as STARTED without KIP-980
+    stop-tasks, stop-state | pause-state   as in the first row
     offsets-write, …                       offsets restored; still no activity
     pause-state | resume-state             target state restored
+
+The second stop or pause is needed only if a release without KIP-980 has created the connector.
 
 A connector that did not exist in the past is deleted last. Its offsets can be changed only
 before its deletion.
@@ -272,8 +274,8 @@ def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
 def _must_stop(state: ClusterState, command: RestoreConnector) -> bool:
     """True if the connector must stop before its offsets change.
 
-    False if the undo restores a config without a target state: no later part would start the
-    connector again.
+    An undo may restore a config without a target state. Then the result is False: no later command
+    of the undo would start the connector again.
     """
     name, config = command.connector, command.config
     stopped = state.config.targets.get(name) is Target.STOPPED

@@ -63,5 +63,5 @@ def _target_plan(
 
 
 def unknown(command: ConnectorCommand) -> Rejected:
-    """Refusal of an unknown connector, in the words of the herder."""
+    """Refusal of an unknown connector, as Kafka words it when it changes a target state."""
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Unknown connector {command.connector}")

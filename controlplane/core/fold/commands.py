@@ -56,9 +56,9 @@ class CommandFold:
             case None:
                 self._forget(_id_of(entry.key))
             case CommandAccepted():
-                # The trace may have the end of an earlier command with this id. A writer accepts
-                # an id again only if it has forgotten the earlier command: otherwise it repeats
-                # the earlier answer. So this command is a new one, without an end.
+                # The trace may have the end of an earlier command with this id. A writer that
+                # remembers that command repeats its answer and writes no acceptance. So the
+                # writer has forgotten it, and this is a new command, which has no end yet.
                 self._put(record.command_id, accepted=record, finished=None)
             case CommandFinished():
                 self._put(record.command_id, finished=record)

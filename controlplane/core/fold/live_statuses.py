@@ -5,8 +5,8 @@ the key have no effect any more. Exceptions are a value that cannot be read, and
 does not replace every status (`StatusFold`). Two more kinds of records count:
 
 - Tombstones, because the tombstone of a connector also removes its tasks.
-- The last value before a tombstone, because a fold notes a tombstone as a change only if it removes
-  something.
+- The last value before a tombstone. A fold notes a tombstone as a change only if the tombstone
+  removes a value. Without the last value, it would remove none.
 """
 
 from collections.abc import Sequence

@@ -19,9 +19,10 @@ class OffsetFold:
     """Working state of one offsets topic: raw keys and the last value of each.
 
     A tombstone removes the parsed partition from the list of a connector's partitions
-    (`OffsetUtils#processPartitionKey`). The partition stays unlisted even if another spelling of
-    its key still has a value. So the values do not show which partitions are listed, and the fold
-    notes each removed one as hidden. `take` parses keys only if it must.
+    (`OffsetUtils#processPartitionKey`). The partition stays unlisted even if another key, which
+    spells the same partition differently, still has a value. So the values do not show which
+    partitions are listed, and the fold notes each removed partition as hidden. `take` parses keys
+    only if it must.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -73,8 +74,10 @@ class OffsetFold:
 
         A key is contested in three cases:
 
-        - It has records in several partitions: their order decides which value is the last.
-        - One spelling of it was removed and another was not: their order decides if it is listed.
+        - It has records in several partitions of the topic: their order decides which value is the
+          last.
+        - Another key spells the same source partition, and only one of the two was removed. Their
+          order decides if the source partition is listed.
         - Its records throw.
 
         Contested keys are left out: `apply` their records in order.
@@ -129,8 +132,8 @@ class OffsetFold:
     ) -> set[bytes | None]:
         """Hide removed partitions and list the others; returns the keys for which order decides.
 
-        Order decides in two cases. One spelling of a key was removed and another was not. Or the
-        key is torn: removed in one partition of the topic and not in another.
+        Order decides in two cases. Two keys spell the same source partition, and only one of them
+        was removed. Or a key is torn: removed in one partition of the topic and not in another.
         """
         if not self._hidden.items and are_canonical_keys([key for key in keys if key is not None]):
             keys = removed  # no other key spells the partition of a removed one

@@ -6,7 +6,8 @@ so that no input overflows Python's.
 
 Three defects of Jackson are not reproduced, because no JSON writer causes them:
 
-- Documents share a table of names, in which a name with a stray `FF` byte may equal another one.
+- Jackson keeps the names of all documents in one table. There a name with a stray `FF` byte may be
+  mistaken for another name.
 - UTF-16 and UTF-32 are misread at some buffer boundaries.
 - Before 2.9, UTF-32 that is cut off within a character is refused. Here it is read if the value is
   complete.

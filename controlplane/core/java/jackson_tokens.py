@@ -184,8 +184,7 @@ class Tokens:
     def last_at(self) -> int:
         """Index of the first unit of the token `last`.
 
-        Exception: `last` is no name, and reading the next value failed. The result is then the
-        index of that next value.
+        If `last` is no name and reading the next value has failed: index of that next value.
         """
         return self._name_at if self.last is _NAME else self._value_at
 

@@ -119,7 +119,10 @@ _Key = TypeVar("_Key")
 
 
 def hash_order(codes: Mapping[_Key, int], capacity: int = _CAPACITY) -> list[_Key]:
-    """Iteration order of a HashMap over any keys; `codes`: their hash codes, as inserted."""
+    """Iteration order of a HashMap over any keys.
+
+    `codes` has the hash code of each key, in the order in which the keys were inserted.
+    """
     spreads = {key: code & _UNSIGNED for key, code in codes.items()}
     return _iteration_order({key: code ^ code >> 16 for key, code in spreads.items()}, capacity)
 

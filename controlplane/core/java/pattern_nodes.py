@@ -75,7 +75,7 @@ class PatternNode(ABC):
     """Part of a regular expression. Each call is a step."""
 
     def ends(self, match: PatternMatch, starts: Positions) -> Positions:
-        """Return where matches end that begin at one of these positions.
+        """Return the ends of all matches that begin at one of these positions.
 
         Raises:
             MatchLimitExceeded: it exceeds the limit of steps. The other methods raise it, too.
@@ -84,7 +84,7 @@ class PatternNode(ABC):
         return self._ends(match, starts) if starts else 0
 
     def starts(self, match: PatternMatch, ends: Positions) -> Positions:
-        """Return where matches begin that end at one of these positions."""
+        """Return the starts of all matches that end at one of these positions."""
         match.take_step()
         return self._starts(match, ends) if ends else 0
 
@@ -123,7 +123,8 @@ class Character(PatternNode):
         positions = self._positions(match)
         # The sum carries a start to the end of its run: 0b0110 + 0b0010 is 0b1000. The sum and
         # `positions` differ in 0b1110, from the start to the end of the run: these are the ends.
-        # A second start in a run keeps its bit, and a start outside changes none: both are added.
+        # Every start is also the end of an empty run. The difference lacks the starts outside of
+        # runs, and the second start within a run. So `starts |` adds all starts.
         return starts | (positions + (starts & positions)) ^ positions
 
     def _positions(self, match: PatternMatch) -> Positions:

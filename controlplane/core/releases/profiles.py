@@ -203,7 +203,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_body_out_of_token: bool
     """Type errors say "out of START_ARRAY token" (Jackson 2.10); later "from Array value"."""
     rest_body_extra_end_known: bool
-    """An unmatched closing bracket has an error of its own; elsewhere that of a wrong bracket."""
+    """A closing bracket without an opening one gets the error "no open Array to close". Elsewhere
+    it gets the error about the wrong kind of bracket: "expected '}'"."""
     rest_body_stray_bracket: bool
     """In the error about an unknown field, the list of known ones ends in an unmatched bracket."""
 

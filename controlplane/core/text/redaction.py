@@ -309,9 +309,10 @@ def text_without(text: str, hide: HideSecret) -> str:
 def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
     r"""Spans of secrets, found in the text as it stands and at each level of its escapes.
 
-    All levels are needed: a secret ends at its closing quote, and a level may show a wrong one. In
-    `"pwd": "a\"b"`, the text as it stands shows the right one: without escapes, the secret would
-    end after `a`. In `\\\"pwd\\\": \\\"a b\\\"`, only a level without the outer escapes shows it.
+    A secret ends at its closing quote. At some levels another quote looks like the closing one, so
+    every level is searched. In `"pwd": "a\"b"`, the text as it stands is right: without escapes,
+    the secret would end after `a`. In `\\\"pwd\\\": \\\"a b\\\"`, the closing quote shows only at a
+    level without the outer escapes.
     """
     yield from _matched_spans(text)
     for level in escape_levels(text):

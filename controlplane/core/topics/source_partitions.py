@@ -41,7 +41,7 @@ _REMOTE = "@"
 
 
 def remote_name(topic: str) -> str:
-    """Name in `ClusterState.offsets` of a topic on another cluster: that of a producer."""
+    """Name in `ClusterState.offsets` of an offsets topic on the cluster of a source's producer."""
     return f"{_REMOTE}{topic}"
 
 
@@ -110,8 +110,8 @@ def listed(
     """Partitions that a worker lists, once each, with a key of the first topic that has it.
 
     A partition is not listed if its last record was a tombstone
-    (`OffsetUtils#processPartitionKey`). This holds even if another spelling of its key still has a
-    value.
+    (`OffsetUtils#processPartitionKey`). This holds even if another key, which spells the same
+    partition differently, still has a value.
     """
     partitions: dict[PartitionIdentity, SpelledPartition] = {}
     for topic in topics:

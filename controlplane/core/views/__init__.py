@@ -221,8 +221,9 @@ def _offset(
             reason = "a field of the partition is not of a primitive type"
             return UnreadableOffset(subject.partition, reason, where, key, value)
         key = encode_partition(subject.connector, subject.partition)
-    # Kafka merges both topics' values. The own topic's value wins, even if it is null or missing.
-    # So only the first topic is searched: the connector's own, if any.
+    # Kafka looks up the key in both topics. The result of the connector's own topic replaces that
+    # of the worker's topic, even if the own topic has no value (null). So only the first topic is
+    # searched: the connector's own, if any.
     searched = values if state.profile.own_offsets_fall_back else values[:1]
     where, value = _first_value(searched, key)
     offset = decode_offset(value, state.profile)

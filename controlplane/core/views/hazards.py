@@ -197,7 +197,7 @@ def _hazards_of_fate(entry: Entry, fate: RecordFate, profile: Profile) -> Iterat
 
 def _poison_reason(fate: RecordFate, profile: Profile) -> str:
     survives = profile.log_thread_survives
-    running = "loses the rest of its batch" if survives else "never reads on"
+    running = "loses the rest of its batch" if survives else "reads no more records"
     thrown = fate.thrown
     return f"{fate.reason} ({thrown}): a worker exits at start, a running one {running}"
 
@@ -321,8 +321,9 @@ def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 def key_rivals(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
     """Last records of each key that lies in several partitions of a topic, one per partition.
 
-    Both `entries` and the records of a key are in the one order (`core.order`), so the last one
-    counts. Causes are another partitioner than Kafka's, or partitions that were added.
+    `entries` must be in the one order (`core.order`). Each yielded sequence keeps that order, so
+    its last record counts. Causes are another partitioner than Kafka's, or partitions that were
+    added.
     """
     last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
     for entry in entries:

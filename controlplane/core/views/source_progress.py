@@ -27,8 +27,8 @@ def source_progress(
     """Return the offsets of a connector in the worker's order, each with its last change.
 
     `topics` are the connector's offsets topics (`views.offsets_topics`), `changes` is the result of
-    `last_changes` for its records. If compaction has removed the record of a change, the next
-    record with the same offset counts as the change.
+    `last_changes` for its records. Compaction may have removed the record of a change. Then the
+    next record of the same key, which repeats that source offset, counts as the change.
     """
     return [
         SourceProgress(view, _last_change(view, topics, changes))

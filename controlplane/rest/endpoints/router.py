@@ -105,7 +105,7 @@ PLUGINS = (
         connector_plugins.definitions,
     ),
 )
-"""Views of the plugins. No log holds plugins, so these views have no past."""
+"""Views of the plugins. No log holds plugins, so with `as_of=` these views show the present."""
 
 
 def _connector_endpoints() -> Iterator[Endpoint]:

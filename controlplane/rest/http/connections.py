@@ -14,9 +14,12 @@ from controlplane.rest.http.response_cache import EXTENSION, Cacheability, Respo
 FILES_BESIDE = 200
 """Open files besides connections: files of the log, of Python and of the event loop.
 
-This number also covers the connections above the maximum. Up to `ACCEPTED_AT_ONCE` of these stay
-open until their first request, which gets 503 and closes the connection. In each turn of the event
-loop, up to `ACCEPTED_AT_ONCE` further ones are accepted, and closed at once.
+This number also covers two groups of connections above the maximum:
+
+- The first `ACCEPTED_AT_ONCE` connections stay open until their first request. The request gets
+  503, and the connection is closed.
+- All further connections are closed when the event loop accepts them: up to `ACCEPTED_AT_ONCE` in
+  one turn.
 """
 
 ACCEPTED_AT_ONCE = 50

@@ -5,8 +5,9 @@ page send a POST without a body, with its user's credentials. This module theref
 from pages of other hosts.
 
 Each release answers as its server did (`Profile.rest_cross_origin`): Jetty's filter up to 3.9, its
-handler from 4.0 on. Both pass a preflight request on, and a required login refuses it. At the root
-the preflight is answered here, because a browser sends no credentials with it.
+handler from 4.0 on. A browser sends a preflight request without credentials. Jetty's filter and
+handler both pass it on to Connect, which refuses it if it requires a login. Beneath `/compat` this
+module does the same. At the root it answers the preflight itself.
 """
 
 import re
