@@ -3,12 +3,15 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import replay
 from replay.archive import archived_cluster
+from replay.archive.merges.replaced_manifests import packed
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import NAME, capture_into, cluster_in, log_of
+from tests.replay.archive.archives import NAME, capture, capture_into, cluster_in, log_of
 from tests.replay.archive.buckets import Bucket, bucket, in_bucket
 from tests.replay.archive.merges import looks
 from tests.replay.cli.replay_calls import call, content, refusal
@@ -106,6 +109,43 @@ def test_one_cluster_is_merged(small: Path) -> None:
         call("compact-archive", small, "--cluster", "other")
     )
     assert call("compact-archive", small, "--cluster", NAME).code == 0
+
+
+def test_an_overtaken_cluster_is_named_and_the_others_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second command merges the middle one of three clusters first; no answer changes."""
+    fleet, clusters = tmp_path / "fleet", ("a", "b", "c")
+    for end in (20, 40, len(ENTRIES)):
+        for name in clusters:
+            capture(fleet, log_of(ENTRIES[:end]), name=name)
+    before = answers(fleet)
+    faster: list[int] = []
+
+    def packed_after_another_command(store: Any, name: str, *chain: Any) -> Any:
+        if name == "b":
+            monkeypatch.undo()
+            faster.append(call("compact-archive", fleet, "--cluster", "b").code)
+        return packed(store, name, *chain)
+
+    monkeypatch.setattr("replay.archive.merges.merge.packed", packed_after_another_command)
+    result = call("compact-archive", fleet, "-o", "json")
+    assert (result.code, faster) == (2, [0])
+    *merged, overtaken = result.json
+    assert [(each["cluster"], each["merged"]) for each in merged] == [("a", True), ("c", True)]
+    assert overtaken["cluster"] == "b"
+    assert result.err.splitlines() == [f"Error: b: {overtaken['failed']}"]
+    assert "another process has merged the archive of b" in overtaken["failed"]
+    assert [len(cluster_in(fleet, name).chain.manifests) for name in clusters] == [1, 1, 1]
+    verified = call("verify", fleet)
+    assert (verified.code, "no manifest names" in verified.out) == (0, False)
+    assert answers(fleet) == before
+
+
+def answers(fleet: Path) -> list[Any]:
+    """Digests of the states, and the records of each partition."""
+    archive = replay.open(str(fleet))
+    return [archive.summaries(), archive.partitions()]
 
 
 @pytest.mark.slow
