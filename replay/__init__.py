@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from replay.fleet.open_archive import OpenArchive
+    from replay.progress import ProgressListener
 
 __all__ = ["open"]
 
@@ -23,7 +24,9 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     exactly_once: bool = False,
     trust: bool = False,
     unreadable: str = "skip",
+    from_segments: bool = False,
     conf: "Mapping[str, str] | None" = None,
+    progress: "ProgressListener | None" = None,
 ) -> "OpenArchive[Any]":
     """Open an archive for queries.
 
@@ -35,7 +38,9 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         exactly_once: skip aborted configs and offsets, as workers with exactly-once support do.
         trust: do not compare files with their hashes in the manifests.
         unreadable: `skip` leaves unreadable clusters out, `raise` ends the query.
+        from_segments: read segments only, and no files derived from them (snapshots, winners).
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
+        progress: listener of the progress of queries; by default none.
 
     Raises:
         NoArchive: the URL is invalid. If `clusters` is empty, also: there is no archive.
@@ -52,5 +57,5 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
     treatment = member(OnUnreadable, "unreadable", unreadable)
-    options = ArchiveOptions(names_in(clusters), exactly_once, trust, treatment)
-    return OpenArchive(str(archive), options, dict(conf or {}), spark)
+    options = ArchiveOptions(names_in(clusters), exactly_once, trust, treatment, from_segments)
+    return OpenArchive(str(archive), options, dict(conf or {}), spark, progress)

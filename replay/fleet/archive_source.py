@@ -22,6 +22,10 @@ EVERY = "all"
 """Name that stands for every release that behaves differently from the ones before it."""
 
 
+END = "end"
+"""Moment of the end of an archive, where a moment of None means another one."""
+
+
 class UnreadableCluster(ReplayError):
     """A cluster has no answer. The message names it and the reason."""
 

@@ -23,10 +23,10 @@ from replay.cluster_problem import ClusterProblem
 from replay.compat.release_change import RolloutMode
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
-from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
+from replay.fleet.archive_source import END, ArchiveSource, UnreadableCluster, profiles_named
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
-from replay.fleet.difference_files import COMPARISONS_TABLE, comparison_table
+from replay.fleet.difference_files import COMPARISONS_TABLE, ComparedCluster, comparison_table
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
@@ -35,6 +35,7 @@ from replay.fleet.fleet_tables import audit_table, cluster_table, compat_table, 
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import HistoryQuery, IntervalQuery, StateTableQuery, TableQuery
 from replay.fleet.table_run import OnUnreadable, TableWork
+from replay.progress import ProgressListener
 from replay.tables.schemas import STATE_SCHEMAS
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _moment(text: str | None) -> str | None:
         TypeError: it is no text.
         UnknownMoment: it is too long, or neither a record, a time nor a vector.
     """
-    if text is None:
+    if text is None or text == END:
         return None
     if not isinstance(text, str):
         raise TypeError(f"a moment is a text, such as '2026-03-01T00:00:00Z', not {text!r}")
@@ -101,6 +102,7 @@ class ArchiveOptions(NamedTuple):
     exactly_once: bool = False
     trust: bool = False
     unreadable: OnUnreadable = OnUnreadable.SKIP
+    from_segments: bool = False
 
 
 class OpenArchive(Generic[FrameT]):
@@ -108,8 +110,8 @@ class OpenArchive(Generic[FrameT]):
 
     Most methods take one or both of these arguments:
 
-    `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end. Other
-    texts raise `UnknownMoment`.
+    `as_of`: a time, a record (`config@57`) or a vector of end offsets; None or `end` is the end.
+    Other texts raise `UnknownMoment`.
     `release`: release of the workers that read the log (`Releases`). Most methods accept several
     releases, or `all`: one release of each distinct behaviour. The other methods raise a ValueError
     for several. Every method raises it for an empty sequence.
@@ -129,13 +131,19 @@ class OpenArchive(Generic[FrameT]):
         options: ArchiveOptions,
         conf: dict[str, str],
         spark: "SparkSession | None" = None,
+        progress: ProgressListener | None = None,
     ) -> None:
         self._source = ArchiveSource(
-            anywhere(where), store_settings(conf), options.trust, options.exactly_once
+            anywhere(where),
+            store_settings(conf),
+            options.trust,
+            options.exactly_once,
+            derived=not options.from_segments,
         )
         self._selected = options.clusters
         self._unreadable = options.unreadable
         self._spark = spark
+        self._progress = progress
         self.names: list[str] = layout.selected_clusters(self._source.store, options.clusters)
         """Names of the clusters in this archive, or of the selected ones."""
 
@@ -201,7 +209,8 @@ class OpenArchive(Generic[FrameT]):
     ) -> FrameT:
         """Compare two moments, releases or clusters (`timeline_rows.CHANGES`).
 
-        With `to_release` or `to_cluster`, `until` defaults to `since`; a moment of None is the end.
+        With `to_release` or `to_cluster`, `until` defaults to `since`. Otherwise a moment of None
+        is the end.
         """
         sides = self._sides((since, until), (release, to_release), to_cluster)
         return self._table(DifferenceQuery(*sides, names_in(connectors)))
@@ -256,6 +265,7 @@ class OpenArchive(Generic[FrameT]):
         as_of: str | None = None,
         release: Releases = KIP,
         tables: str | Iterable[str] = tuple(STATE_SCHEMAS),
+        review: Callable[[Sequence[StateSummary]], None] = lambda _: None,
     ) -> pa.Table:
         """Write tables of the state as Parquet, partitioned by cluster and release.
 
@@ -263,6 +273,9 @@ class OpenArchive(Generic[FrameT]):
         The folder appears when all files are complete; it must be new or empty. In an object store,
         the file `_SUCCESS` appears last instead. An unreadable cluster has no files, and its
         problem is in the returned summaries (`schemas.SUMMARIES`).
+
+        `review` receives the summaries before the folder appears. If it raises an error, no folder
+        appears.
 
         Raises:
             ValueError: there is no table of that name.
@@ -274,7 +287,9 @@ class OpenArchive(Generic[FrameT]):
         question = self._question(as_of, release)
         with new_folder(anywhere(folder), self._source.settings) as place:
             parts = self._fleet.summaries(question, self.names, place, chosen)
-            return place.finish(joined(self._answered(parts)), self.names)
+            summaries = joined(self._answered(parts))
+            review(summaries)
+            return place.finish(summaries, self.names)
 
     def write_diff(  # noqa: PLR0913 - each side has three coordinates
         self,
@@ -286,12 +301,14 @@ class OpenArchive(Generic[FrameT]):
         to_release: str | None = None,
         to_cluster: str | None = None,
         connectors: str | Iterable[str] = (),
+        review: Callable[[Sequence[ComparedCluster]], None] = lambda _: None,
     ) -> pa.Table:
         """Write the rows of `diff` as Parquet, partitioned by cluster.
 
         Each cluster is compared and written in one task. As in `write_state`, the folder appears
         when all files are complete. In an object store, the file `_SUCCESS` appears last instead.
-        Returns the counts and the problems (`timeline_rows.COMPARISONS`).
+        `review` receives the counts before that. Returns the counts and the problems
+        (`timeline_rows.COMPARISONS`).
 
         Raises:
             NotWritable: the folder has files, or cannot be written.
@@ -303,6 +320,7 @@ class OpenArchive(Generic[FrameT]):
             written = list(self._fleet.differences(query, self._source, self.names, place))
             table = comparison_table(written, self.names)
             self._check_problems(table)
+            review(written)
             return place.complete(COMPARISONS_TABLE, table)
 
     def register_views(
@@ -394,7 +412,7 @@ class OpenArchive(Generic[FrameT]):
 
     @property
     def _fleet(self) -> "LocalFleet | SparkFleet":
-        return fleet_of(self._spark)
+        return fleet_of(self._spark, self._progress)
 
     @property
     def _executor(self) -> Executor:

@@ -1,5 +1,6 @@
 """Differences written as a folder of Parquet files, by this process or by Spark's tasks."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 from controlplane.core.text.safe_text import count
@@ -8,10 +9,9 @@ from replay.cli.options.archives import ArchiveInput, print_plan_notices
 from replay.cli.options.engines import EngineChoice
 from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
-from replay.engine.spark.location import anywhere
+from replay.fleet.archive_source import END
 from replay.fleet.comparisons import DifferenceQuery
-from replay.fleet.difference_files import COMPARISONS_TABLE, comparison_table
-from replay.fleet.state_files import new_folder
+from replay.fleet.difference_files import ComparedCluster
 
 
 def write_differences(
@@ -24,14 +24,25 @@ def write_differences(
         UnknownConnector: a selected connector does not occur.
         UnreadableCluster: every cluster is unreadable. The message is the first problem.
     """
-    clusters, source = archive.selected(), archive.source().anywhere
-    with bar() as progress, new_folder(anywhere(folder), source.settings) as place:
-        with engine.fleet(progress) as fleet:
-            compared = list(fleet.differences(query, source, clusters, place))
-        answers = archive.readable(each.problem or each for each in compared)
+    answers: list[ComparedCluster] = []
+
+    def review(compared: Sequence[ComparedCluster]) -> None:
+        answers.extend(archive.readable(each.problem or each for each in compared))
         known_names = chain.from_iterable(answer.connectors for answer in answers)
         check_connectors(query.connectors, frozenset(known_names))
-        place.complete(COMPARISONS_TABLE, comparison_table(compared, clusters))
+
+    before, after = query.before, query.after
+    with bar() as progress, archive.opened(engine, progress) as opened:
+        opened.write_diff(
+            folder,
+            before.moment,
+            after.moment or END,
+            release=before.profile.release,
+            to_release=after.profile.release,
+            to_cluster=after.cluster,
+            connectors=query.connectors,
+            review=review,
+        )
     print_plan_notices([plan for answer in answers for plan in answer.plans])
     for answer in answers:
         say_differences(answer.plans[-1].cluster, answer.differences)

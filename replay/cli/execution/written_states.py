@@ -10,10 +10,8 @@ from replay.cli.options.engines import EngineChoice
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem
-from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import UnreadableCluster
-from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
-from replay.fleet.state_files import new_folder
+from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
 from replay.tables.schemas import STATE_SCHEMAS
 
 DIGEST_SHOWN = 16
@@ -29,13 +27,16 @@ def write_states(
         NotWritable: the folder has files, or cannot be written.
         UnreadableCluster: every cluster is unreadable. The message is the first problem.
     """
-    clusters = archive.selected()
-    with bar() as progress, new_folder(anywhere(folder), question.source.settings) as place:
-        with engine.fleet(progress) as fleet:
-            parts = fleet.summaries(question, clusters, place, tuple(STATE_SCHEMAS))
-            summaries = joined(parts)
-        _check(summaries)
-        place.finish(summaries, clusters)
+    summaries: list[StateSummary] = []
+
+    def review(every: Sequence[StateSummary]) -> None:
+        _check(every)
+        summaries.extend(every)
+
+    releases = [profile.release for profile in question.profiles]
+    from_segments = not question.source.derived
+    with bar() as progress, archive.opened(engine, progress, from_segments=from_segments) as opened:
+        opened.write_state(folder, as_of=question.moment, release=releases, review=review)
     tell_gaps({summary.cluster: summary.gaps for summary in summaries if summary.gaps})
     tell_doubts(
         {summary.cluster: [summary.answer_doubts] for summary in summaries if summary.doubts}

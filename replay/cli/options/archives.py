@@ -2,12 +2,14 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 import click
 
+import replay
 from controlplane.core.releases.profiles import Profile
 from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.log_options import read_profile
@@ -19,12 +21,17 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
+from replay.cli.options.engines import EngineChoice
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
 from replay.errors import ReplayError
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
+from replay.progress import ProgressListener
+
+if TYPE_CHECKING:
+    from replay.fleet.open_archive import OpenArchive
 
 T = TypeVar("T")
 
@@ -109,6 +116,28 @@ class ArchiveInput(NamedTuple):
             NoArchive: the archive has no cluster at all.
         """
         return layout.selected_clusters(store_named(self.archive), self.clusters)
+
+    @contextmanager
+    def opened(
+        self, engine: EngineChoice, progress: ProgressListener, *, from_segments: bool = False
+    ) -> "Iterator[OpenArchive[Any]]":
+        """Yield the archive as the Python API opens it.
+
+        Raises:
+            NoArchive: the archive has no cluster at all.
+        """
+        clusters = self.selected()  # without a cluster, Spark is not started
+        with engine.session(progress) as session:
+            yield replay.open(
+                self.archive,
+                clusters=clusters,
+                spark=session,
+                exactly_once=self.exactly_once,
+                trust=self.trusting,
+                from_segments=from_segments,
+                conf=dict(engine.conf),
+                progress=progress,
+            )
 
     def fail(self, problem: ClusterProblem) -> None:
         """Print the problem of a cluster; the command ends with exit code 2."""

@@ -17,9 +17,6 @@ from replay.progress import ProgressListener
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from replay.fleet.local_fleet import LocalFleet
-    from replay.fleet.spark.fleet_jobs import SparkFleet
-
 SparkConf = tuple[tuple[str, str], ...]
 
 HERE, SPARK, AUTO = "local", "spark", "auto"
@@ -43,12 +40,10 @@ class EngineChoice(NamedTuple):
         return self.engine == SPARK or (self.engine == AUTO and _of_spark(self.master, self.conf))
 
     @contextmanager
-    def fleet(self, progress: ProgressListener) -> "Iterator[LocalFleet | SparkFleet]":
-        """Yield an object that answers for whole fleets, in this process or in Spark's tasks."""
-        from replay.fleet.fleet_choice import fleet_of  # noqa: PLC0415 - needs an extra
-
+    def session(self, progress: ProgressListener) -> "Iterator[SparkSession | None]":
+        """Yield a Spark session, or None if this process is to do the work."""
         with self.started(progress) if self.is_spark else nullcontext() as session:
-            yield fleet_of(session, progress)
+            yield session
 
     @contextmanager
     def executor(self, jobs: int, progress: ProgressListener) -> Iterator[Executor]:
