@@ -11,17 +11,24 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from controlplane.core.entry import Entry
+from replay.archive.segments.segment_files import SIZES
 from replay.engine.executors import ProcessExecutor, SerialExecutor, unpacked
 from replay.engine.spark import task_output_codec
 from replay.engine.spark.executor import ITEMS, WAVE, SparkExecutor, carried_out
-from replay.engine.spark.task_output_codec import task_outputs
+from replay.engine.spark.task_output_codec import TaskOutput, task_outputs
 from replay.errors import ArchiveCorrupt
 from replay.progress import NoProgress
 from tests.conftest import paired
+from tests.core.logs import config, connector, offsets, report, status
 from tests.recorded_requests import HISTORIES
+from tests.replay.archive.archives import capture, log_of
 from tests.replay.cli.replay_calls import call, content
 
 pytestmark = pytest.mark.java
+
+REPORTED = 500
+"""Records of each topic, from which on the limits of a page cut the facts of `restless`."""
 
 CLUSTERS = {"life": "life-3.9", "odd": "odd-records-3.9", "roll": "roll-3.4-3.9-3.4"}
 
@@ -79,6 +86,63 @@ def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: P
     assert pages[0] == pages[1]
     assert kept[0] == kept[1]
     assert len(kept[0]) == len(CLUSTERS)
+
+
+def test_only_printed_facts_of_a_report_reach_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks return the facts that the page prints: five times the records take hardly more room.
+
+    The test lets the driver neither open an archive nor collect facts.
+    """
+    assert spark
+    outputs: list[TaskOutput] = []
+
+    def noted(table: pa.Table) -> Iterator[TaskOutput]:
+        for output in task_outputs(table):
+            outputs.append(output)
+            yield output
+
+    monkeypatch.setattr("replay.engine.spark.executor.task_outputs", noted)
+    monkeypatch.setattr("replay.cli.execution.cluster_jobs.open_input", refused)
+    monkeypatch.setattr("replay.report.ReportTask.__call__", refused)
+    sizes, shown = [], []
+    for records in (REPORTED, 5 * REPORTED):
+        outputs.clear()
+        archive, file = tmp_path / str(records), tmp_path / f"{records}.html"
+        for name in ("a", "b"):
+            capture(archive, log_of(restless(records)), name=name, sizes=SIZES)
+        words = ("--towards", "3.9", "--engine", "spark")
+        assert call("report", archive, "--file", file, *words).code == 0
+        facts = [result.result for output in outputs for result in pickle.loads(output.content)]
+        page = file.read_text("utf-8")
+        for number, cluster in enumerate(facts):
+            assert all(f'id="c{number}r{row}"' in page for row in range(len(cluster.evidence)))
+            assert sum(part.records for part in cluster.parts) == 3 * records
+        shown.append([len(cluster.evidence) for cluster in facts])
+        sizes.append(sum(len(output.content) for output in outputs))
+    assert [len(counts) for counts in shown] == [2, 2]
+    assert sizes[1] < 1.2 * sizes[0]
+    assert max(shown[1]) < 1.2 * max(shown[0]) < 3 * REPORTED
+
+
+def restless(records: int) -> list[Entry]:
+    """Log of a connector whose config, status and offset change in each of its records."""
+    return [
+        *config(*(connector("a", version=str(each)) for each in range(records))),
+        *status(
+            *(
+                ("status-connector-a", report(("RUNNING", "FAILED")[each % 2], each + 1))
+                for each in range(records)
+            )
+        ),
+        *offsets(*(('["a",{}]', f'{{"at":{each}}}') for each in range(records))),
+    ]
+
+
+def refused(*_: object, **__: object) -> None:
+    """Stand-in for work that the driver must not do; raises."""
+    raise AssertionError("the driver has opened an archive or collected facts")
 
 
 @pytest.mark.parametrize("words", [("timeline",), ("lint", "--release", "3.9")])
