@@ -21,7 +21,7 @@ from replay.engine.query import StateQuery
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.comparisons import NO_ENDS, DifferenceQuery
 from replay.fleet.state_files import StateFolder
-from replay.tables.cells import RowDocument
+from replay.tables.cells import RowDocument, json_cell
 from replay.timeline.difference_rows import DiffSide
 from replay.timeline.timeline_rows import CHANGES, COMPARISONS
 
@@ -54,6 +54,7 @@ class ComparedCluster(NamedTuple):
         gaps = [(plan.cluster, gap.sentence) for plan in self.plans for gap in plan.gaps]
         doubts = [(plan.cluster, doubt.sentence) for plan in self.plans for doubt in plan.doubts]
         before, after = self.sides
+        moments = [json_cell(plan.certain_from) for plan in self.plans]
         return {
             "cluster": self.cluster,
             "from": before.row,
@@ -61,6 +62,7 @@ class ComparedCluster(NamedTuple):
             "differences": self.differences,
             "gaps": self._lines(gaps),
             "doubts": self._lines(doubts),
+            "certain_from": dict(zip(("from", "to"), moments, strict=True)),
         }
 
     def _lines(self, sentences: Sequence[tuple[str, str]]) -> list[str]:

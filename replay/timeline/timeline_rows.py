@@ -79,6 +79,11 @@ COMPARISONS = described(
     ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
     ("doubts", pa.list_(pa.string()), "facts that the archive does not know for certain"),
     ("problem", pa.string(), "reason why a side cannot be read; null if both can"),
+    (
+        "certain_from",
+        pa.struct([("from", pa.string()), ("to", pa.string())]),
+        "earliest certain moment of each side, as end offsets; null if there is none",
+    ),
 )
 
 _RECORD = pa.struct(

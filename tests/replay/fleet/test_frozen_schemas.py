@@ -167,6 +167,7 @@ differences int64
 gaps [string]
 doubts [string]
 problem string
+certain_from {from string, to string}
 """,
     "batches": """\
 batch int64

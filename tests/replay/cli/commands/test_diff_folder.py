@@ -1,5 +1,6 @@
 """`diff --folder`, and the differences that `write_diff` of the API writes."""
 
+import json
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -64,6 +65,21 @@ def test_the_api_writes_the_same_files(fleet: Path, tmp_path: Path) -> None:
         assert pq.read_metadata(file).num_rows == row["differences"]
 
 
+def test_the_counts_have_the_certain_moments_of_both_sides(fleet: Path, tmp_path: Path) -> None:
+    """`certain_from` has the moments of `diff -o json`, also for a cluster with doubts."""
+    words = ("diff", fleet, "--from", "config@3", "--to", "config@9")
+    printed = {each["from"]["cluster"]: each for each in call(*words, "-o", "json").json}
+    assert len(printed) == len(CLUSTERS)
+    call(*words, *parquet(tmp_path / "written"))
+    (file,) = (tmp_path / "written" / "comparisons").iterdir()
+    rows = pq.read_table(file).to_pylist()
+    assert {row["cluster"] for row in rows if row["doubts"]} == {"aborted"}
+    for row in rows:
+        moments = [row["certain_from"][side] for side in ("from", "to")]
+        expected = printed[row["cluster"]]["certain_from"]
+        assert [json.loads(moment) for moment in moments] == expected
+
+
 def test_equal_states_have_files_without_rows(fleet: Path, tmp_path: Path) -> None:
     """Without differences, the exit code is 0, and readers still see the columns."""
     folder = tmp_path / "differences"
@@ -84,6 +100,7 @@ def test_the_other_clusters_of_a_damaged_one_are_compared(damaged: Path, tmp_pat
     rows = pq.read_table(folder / "comparisons").to_pylist()
     assert [row["cluster"] for row in rows] == [*CLUSTERS]
     assert [row["cluster"] for row in rows if row["problem"]] == ["life"]
+    assert [row["cluster"] for row in rows if row["certain_from"] is None] == ["life"]
 
 
 def test_a_damaged_second_cluster_is_named(damaged: Path, tmp_path: Path) -> None:
