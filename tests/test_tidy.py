@@ -25,7 +25,7 @@ from tests.tidy.layers import (
 )
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
-from tests.tidy.sentences import long_docstring_sentences, long_sentences
+from tests.tidy.sentences import long_docstring_sentences, long_sentences, sentence_openings
 from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, parse, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
@@ -230,6 +230,11 @@ def test_sentences_of_pages_are_short() -> None:
     check(long_sentences, tracked("*.md"))
 
 
+def test_sentences_of_texts_open_with_their_subject() -> None:
+    """No sentence of a page or of a scenario's comments opens with a question word or the like."""
+    check(sentence_openings, tracked("*.md", "*.scenario"))
+
+
 def test_sentences_of_docstrings_are_short(python: list[SourceFile]) -> None:
     """A sentence of a docstring has at most twenty words."""
     check(long_docstring_sentences, python)
@@ -343,6 +348,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (function_size, CORE, "async def f():\n" + "    x = 1\n" * 60),
     (long_sentences, PAGE, f"Short.\n\n- A list\n  item: {21 * 'word '}."),
     (long_sentences, PAGE, f"{10 * 'word '}\n{10 * 'word '}e.g. [two words](target)."),
+    (sentence_openings, PAGE, "A log. What it holds,\nis state."),
+    (sentence_openings, PAGE, "- A log\n- `state`: a log (folded). Of it,\n  all is kept."),
+    (sentence_openings, "scenarios/x.scenario", "# A stop.\n#\n# It ends. That\n# is all.\nstop"),
     (long_docstring_sentences, CORE, f'"""X.\n\n{21 * "word "}\n"""'),
     (long_docstring_sentences, TEST, f'A = 1\n"""A {10 * "word "}\n{10 * "word "}"""'),
     (names, CORE, "class LogManager: ..."),
@@ -459,6 +467,8 @@ KEPT: list[tuple[Rule, str, str]] = [
     (long_sentences, PAGE, f"{19 * 'word '}`{9 * 'code '}`. {19 * 'Word '}1 2 3."),
     (long_sentences, PAGE, f"```text\n{21 * 'word '}\n```\n| {21 * 'cell '}|\n# {21 * 'title '}"),
     (long_sentences, PAGE, f"Shown:\n\n    {21 * 'output '}\n"),
+    (sentence_openings, PAGE, "A log, e.g. To. [What is it](x.md)?\n| Of a row |\n# What it is"),
+    (sentence_openings, "scenarios/x.scenario", "# A stop.\n\nWhat is no comment.\n----\nOf w1"),
     (long_docstring_sentences, CORE, f'"""{20 * "word "}. {20 * "Word "}."""'),
     (long_docstring_sentences, CORE, f'"""X.\n\nRaises:\n    E: {21 * "word "}\n"""'),
     (long_docstring_sentences, CORE, f'"""X. Exit\ncode 0: {21 * "word "}"""'),

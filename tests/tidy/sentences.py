@@ -1,4 +1,4 @@
-"""Rules about the length of sentences, in pages of documentation and in docstrings."""
+"""Rules about sentences: their length, and the openings of those in pages and scenarios."""
 
 import ast
 import inspect
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tests.tidy.source import Offence, SourceFile
+from tests.tidy.wording import OPENINGS
 
 MOST_WORDS = 20
 """Maximum number of words in a sentence: one idea."""
@@ -50,6 +51,22 @@ def long_docstring_sentences(source: SourceFile) -> Iterator[Offence]:
                 prose = _NO_SENTENCES.split(inspect.cleandoc(text))[0]
                 for offence in long_sentences(SourceFile(source.path, prose)):
                     yield Offence(node.lineno + offence.line - 1, offence.problem)
+
+
+def sentence_openings(source: SourceFile) -> Iterator[Offence]:
+    """A sentence of prose opens with its subject or its verb; a link may open with a title.
+
+    The prose of a scenario is its comments.
+    """
+    text = source.text
+    if source.path.endswith(".scenario"):
+        lines = [line[1:] if line.startswith("#") else "" for line in text.split("\n")]
+        text = "\n".join(lines)
+    for line, paragraph in _paragraphs(text):
+        for sentence in _END.split(_plain(paragraph)):
+            word = sentence.strip().partition(" ")[0].rstrip(",:")
+            if word in OPENINGS:
+                yield Offence(line, f"a sentence opens with {word}")
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
