@@ -289,6 +289,7 @@ def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, dep
     )
     result = call("verify", log, story, "--plugins", PLUGINS)
     if result.code == 1:
+        assert depth < DEPTHS[-1]
         assert result.out.endswith("0 of 1 answers agree with the log, 1 differs\n")
         assert call("verify", log, story, "--plugins", PLUGINS, "-o", "json").code == 1
     else:

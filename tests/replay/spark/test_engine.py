@@ -104,6 +104,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
     """Slices end where segments do; each knows the greatest time before its first record."""
     query = question(folder)
     cluster = query.local.cluster
+    assert query.plan.busy
     for part in query.plan.busy:
         cut = slices(cluster, part, TaskLimits(slice_rows=50))
         assert [piece for slice_ in cut for piece in slice_.part.pieces] == list(part.pieces)
