@@ -42,7 +42,7 @@ from controlplane.attached.interrupted_commands import (
 )
 from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
-from controlplane.controller.admission import QueueLocks, queue_of, subject_of
+from controlplane.controller.admission import QueueLocks, job_to_join, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
 from controlplane.core.commands import (
@@ -213,7 +213,9 @@ class AttachedPlane:
             principal=principal,
             keyed=key is not None,
         )
-        job = await self._job_to_join(request.command_id)
+        job = self._running.get(request.command_id)
+        if job is not None:
+            job = await job_to_join(self._running, request.command_id)
         if self._closed:
             raise Closed("Worker is shutting down")
         if job is None:
@@ -239,12 +241,6 @@ class AttachedPlane:
         return await self._client.send(ConnectRequest(method, target, body=body))
 
     # --- one command ------------------------------------------------------------------------------
-
-    async def _job_to_join(self, command_id: str) -> _QueuedRequest | None:
-        """Return the job that runs a command id; wait for the end of a job that is cancelled."""
-        while (job := self._running.get(command_id)) is not None and job.task.cancelling():
-            await asyncio.wait([job.task])  # its callback has then removed the job
-        return job
 
     async def _answer_of(self, job: _QueuedRequest) -> AttachedAnswer:
         """Wait for the answer to a command; callers with the same key share it."""

@@ -6,8 +6,9 @@ run one after the other; commands of different connectors run side by side.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -92,6 +93,27 @@ class QueuedCommand:
         """Cancel the command unless it has begun. Call it once no caller waits any more."""
         if not self.begun:
             self.task.cancel()
+
+
+class HasTask(Protocol):
+    """Job that a task runs."""
+
+    @property
+    def task(self) -> "asyncio.Task[Any]":
+        """Task of the job."""
+
+
+Job = TypeVar("Job", bound=HasTask)
+
+
+async def job_to_join(running: Mapping[str, Job], command_id: str) -> Job | None:
+    """Return the job that runs a command id; wait for the end of a job that is cancelled.
+
+    A callback of its task removes each job from the mapping.
+    """
+    while (job := running.get(command_id)) is not None and job.task.cancelling():
+        await asyncio.wait([job.task])  # its callback has then removed the job
+    return job
 
 
 def queue_of(command: AnyCommand) -> str:

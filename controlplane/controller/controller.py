@@ -14,6 +14,7 @@ from controlplane.controller.admission import (
     QueueLocks,
     RefusalQuota,
     SharedAction,
+    job_to_join,
 )
 from controlplane.controller.command_ends import CommandEnds
 from controlplane.controller.command_notices import CommandNotices
@@ -286,7 +287,9 @@ class Controller:
             LogError: the log could not be read, or refuses a record. A command that had begun is
                 ended later.
         """
-        job = await self._job_to_join(request.command_id)
+        job = self._running.get(request.command_id)
+        if job is not None:
+            job = await job_to_join(self._running, request.command_id)
         self._check_open()
         if job is None:
             # A repeated idempotency key need not wait for its turn. Other command ids never repeat.
@@ -297,12 +300,6 @@ class Controller:
         elif not command_log.are_equal(job.request.command, request.command):
             return self._conflict(request)
         return await self._answer_of(job, profile or self._decider.context.profile)
-
-    async def _job_to_join(self, command_id: str) -> QueuedCommand | None:
-        """Return the job that runs a command id; wait for the end of a job that is cancelled."""
-        while (job := self._running.get(command_id)) is not None and job.task.cancelling():
-            await asyncio.wait([job.task])  # its callback has then removed the job
-        return job
 
     async def _answer_of(self, job: QueuedCommand, profile: Profile) -> CommandAnswer:
         """Wait for the answer to a command; several callers may wait for the same command."""
