@@ -6,7 +6,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from replay.audit import AuditResult, ClusterLog, audited
 from replay.audit.thresholds import Thresholds
-from replay.audit.trail.request_trail import RequestTrail, TrailRequest
+from replay.audit.trail.request_trail import TrailTask
 from replay.cluster_records import ClusterRecords
 
 
@@ -17,18 +17,11 @@ class AuditOutcome(msgspec.Struct, frozen=True):
     audited: AuditResult
 
 
-class AuditTask(msgspec.Struct, frozen=True):
+class AuditTask(TrailTask, frozen=True):
     """Task: audit one cluster. The result depends on nothing but the fields and the log."""
 
     profile: Profile
     limits: Thresholds
-    requests: dict[str, list[TrailRequest]] = {}
-    """Requests of audit streams, by cluster."""
-
-    def of_cluster(self, cluster: str) -> "AuditTask":
-        """Task without the requests of other clusters."""
-        requests = {cluster: self.requests.get(cluster, [])}
-        return msgspec.structs.replace(self, requests=requests)
 
     def __call__(self, log: ClusterRecords) -> AuditOutcome:
         """Return the findings of a cluster.
@@ -43,7 +36,7 @@ class AuditTask(msgspec.Struct, frozen=True):
             self.profile,
             log.topics,
             log.exactly_once,
-            RequestTrail(self.requests.get(log.cluster, ())),
+            self.trail(log.cluster),
             log.may_be_older,
         )
         return AuditOutcome(log.topics, audited(cluster, self.limits))

@@ -18,7 +18,7 @@ from controlplane.core.views.hazards import Danger
 from controlplane.page.timeline import TimeRange
 from replay.audit import ClusterLog, audited
 from replay.audit.decoded_log import read
-from replay.audit.trail.request_trail import RequestTrail, TrailRequest
+from replay.audit.trail.request_trail import TrailTask
 from replay.compat import ReleaseVerdict, assess_each, roll
 from replay.compat.assessment import hazard_severity
 from replay.compat.assessment_report import (
@@ -67,7 +67,7 @@ class RecordStream(NamedTuple):
     """True for positions before which records may be missing (see `MayBeOlder`)."""
 
 
-class ReportTask(msgspec.Struct, frozen=True):
+class ReportTask(TrailTask, frozen=True):
     """Task: collect the facts of a cluster, which depend only on the fields and the records."""
 
     profile: Profile
@@ -75,13 +75,6 @@ class ReportTask(msgspec.Struct, frozen=True):
     goals: tuple[Profile, ...]
     """Releases to compare with."""
     limits: PageLimits
-    requests: dict[str, list[TrailRequest]] = {}
-    """Requests of audit streams, by cluster."""
-
-    def of_cluster(self, cluster: str) -> "ReportTask":
-        """Task without the requests of other clusters."""
-        requests = {cluster: self.requests.get(cluster, [])}
-        return msgspec.structs.replace(self, requests=requests)
 
     def __call__(self, log: RecordStream) -> ClusterFacts:
         """Collect the facts of a cluster."""
@@ -94,7 +87,7 @@ class _ReportPass:
     def __init__(self, task: ReportTask, log: RecordStream) -> None:
         self._task, self._log = task, log
         support = log.exactly_once and task.profile.exactly_once_support
-        trail = RequestTrail(task.requests.get(log.cluster, ()))
+        trail = task.trail(log.cluster)
         self._cluster = ClusterLog(
             log.cluster, log.entries, task.profile, log.topics, support, trail, log.may_be_older
         )

@@ -3,7 +3,9 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+import msgspec
 
 
 class TrailVerb(Enum):
@@ -61,3 +63,19 @@ class RequestTrail:
         return requests[
             begin : bisect_right(requests, last_ms, key=lambda request: request.time_ms)
         ]
+
+
+class TrailTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Task about one cluster that needs the requests of audit streams."""
+
+    requests: dict[str, list[TrailRequest]] = {}
+    """Requests of audit streams, by cluster."""
+
+    def of_cluster(self, cluster: str) -> Self:
+        """Task without the requests of other clusters."""
+        requests = {cluster: self.requests.get(cluster, [])}
+        return msgspec.structs.replace(self, requests=requests)
+
+    def trail(self, cluster: str) -> RequestTrail:
+        """Searchable requests of a cluster."""
+        return RequestTrail(self.requests.get(cluster, ()))

@@ -109,7 +109,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     with interruption_named(inputs, options):
         requests = requests_by_cluster(inputs, trails)
-    task = AuditTask(profile, limits, requests)
+    task = AuditTask(profile, limits, requests=requests)
     job = ClusterJob("auditing", task, AuditOutcome, past=True, task_of=task.of_cluster)
     cluster_results = run_for_each_cluster(inputs, job, options)
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())

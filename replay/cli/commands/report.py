@@ -73,7 +73,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
-    task = _FactsTask(ReportTask(profile, towards, limits, requests))
+    task = _FactsTask(ReportTask(profile, towards, limits, requests=requests))
     job = ClusterJob("collecting", task, ClusterFacts, past=True, task_of=task.of_cluster)
     cluster_results = run_for_each_cluster(inputs, job, options)
     if cluster_results.results:
