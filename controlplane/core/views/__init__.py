@@ -276,11 +276,6 @@ class UnfinishedChange(NamedTuple):
     kind: UnfinishedChangeKind
 
 
-def inconsistent(state: ClusterState) -> list[str]:
-    """Names of connectors whose last commit did not find all task configs."""
-    return sorted(state.config.inconsistent)
-
-
 def half_done(state: ClusterState) -> list[UnfinishedChange]:
     """Connectors that a command left half-done or is changing now, by name.
 

@@ -77,11 +77,6 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
     return methods, names
 
 
-def paths(state: ClusterState) -> Iterator[str]:
-    """List the read endpoints of every connector, without those that the release lacks."""
-    return reachable(every_path(state), state.profile)
-
-
 def reachable(targets: Iterable[str], profile: Profile) -> Iterator[str]:
     """Yield the targets that a release accepts as a URL, and for which it has a read endpoint."""
     for target in targets:
