@@ -140,7 +140,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Host name of this server; requests with this name in `Host` are accepted."""
 
     rest_advertised_port: Annotated[_Int | None, _ONE_WORKER] = None
+    """Checked, without effect so far: port to which other workers forward requests."""
+
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None
+    """Checked, without effect so far: protocol of the listener for other workers."""
 
     # --- connectors that run here ----------------------------------------------------------------
 
