@@ -7,9 +7,12 @@ import pytest
 
 from controlplane.core.releases.behaviours import BEHAVIOURS
 from tests.tidy.import_circles import (
+    FRAGMENT_LINES,
+    FRAGMENTS_LIMIT,
     disorder,
     documented_orders,
     folder_circle,
+    fragments,
     import_circle,
 )
 from tests.tidy.layers import (
@@ -154,6 +157,18 @@ def test_a_circle_of_folders_is_found() -> None:
     sources = [SourceFile(path, text) for path, text in texts.items()]
     assert import_circle(sources) == []
     assert set(folder_circle(sources)) == {"replay.x", "replay.y"}
+
+
+def test_few_short_files_have_one_importer(python: list[SourceFile]) -> None:
+    """The number of them does not grow; longer files and two importers do not count."""
+    texts = {
+        "replay/x/a.py": "from replay.x import b, c, d",
+        "replay/x/b.py": "",
+        "replay/x/c.py": "",
+        "replay/x/d.py": "import replay.x.c" + FRAGMENT_LINES * "\n",
+    }
+    assert fragments([SourceFile(*item) for item in texts.items()]) == ["replay.x.b"]
+    assert len(fragments(python)) <= FRAGMENTS_LIMIT, fragments(python)
 
 
 def test_clients_have_one_place(python: list[SourceFile]) -> None:

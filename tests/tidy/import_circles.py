@@ -1,18 +1,25 @@
-"""Rules about circles of imports, between modules and between the parts of a package.
+"""Rules about imports: circles of modules and of parts of a package, modules for one importer.
 
 Imports inside of functions count; imports for types only do not.
 """
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 
 from tests.tidy.layers import imports, is_for_types
 from tests.tidy.source import PACKAGES, SourceFile
 
 FREE_OF_CIRCLES = {*PACKAGES, "benchmarks"}
 
+FRAGMENT_LINES = 60
+"""A shorter file that only one module imports may be a part of that module."""
+
+FRAGMENTS_LIMIT = 15
+"""Maximum number of such files. Lower it when files are merged; a further file needs a reason."""
 
 _Imports = Mapping[str, set[str]]
 """Imported modules or parts, by module or part of a package."""
@@ -44,6 +51,19 @@ def folder_circle(sources: list[SourceFile]) -> list[str]:
         if circle:
             return circle
     return []
+
+
+def fragments(sources: list[SourceFile]) -> list[str]:
+    """Modules of the packages below `FRAGMENT_LINES` lines that exactly one other one imports."""
+    packaged = [source for source in sources if source.in_package]
+    imported = Counter(chain.from_iterable(_module_imports(packaged).values()))
+    return [
+        source.module
+        for source in packaged
+        if source.text.count("\n") < FRAGMENT_LINES
+        and imported[source.module] == 1
+        and not source.path.endswith("/__init__.py")
+    ]
 
 
 def documented_orders(document: str) -> dict[str, list[list[str]]]:
