@@ -165,6 +165,12 @@ def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
 
 def summary_table(summaries: Sequence[StateSummary], clusters: Sequence[str]) -> pa.Table:
     """Summaries as a table, in the order of the clusters."""
+    return cluster_table([summary.row for summary in summaries], clusters, SUMMARIES)
+
+
+def cluster_table(
+    rows: Iterable[RowDocument], clusters: Sequence[str], schema: pa.Schema
+) -> pa.Table:
+    """Rows with a column `cluster` as a table, in the order of the clusters."""
     order = {cluster: number for number, cluster in enumerate(clusters)}
-    ordered = sorted(summaries, key=lambda summary: order[summary.cluster])
-    return pa.Table.from_pylist([summary.row for summary in ordered], SUMMARIES)
+    return pa.Table.from_pylist(sorted(rows, key=lambda row: order[row["cluster"]]), schema)

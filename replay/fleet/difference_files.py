@@ -19,6 +19,7 @@ from replay.cluster_problem import ClusterProblem
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.cluster_summaries import cluster_table
 from replay.fleet.comparisons import NO_ENDS, DifferenceQuery
 from replay.fleet.state_files import StateFolder
 from replay.tables.cells import RowDocument, json_cell
@@ -128,6 +129,4 @@ class DifferenceTask(msgspec.Struct, frozen=True):
 
 def comparison_table(compared: Sequence[ComparedCluster], clusters: Sequence[str]) -> pa.Table:
     """Counts as a table, in the order of the clusters."""
-    order = {cluster: number for number, cluster in enumerate(clusters)}
-    ordered = sorted(compared, key=lambda each: order[each.cluster])
-    return pa.Table.from_pylist([each.row for each in ordered], COMPARISONS)
+    return cluster_table([each.row for each in compared], clusters, COMPARISONS)
