@@ -106,6 +106,11 @@ class Segment(msgspec.Struct, frozen=True):
     content: str | UnsetType = UNSET
     """Hash of the records, the same in any file (`record_hash`); earlier versions wrote none."""
 
+    @property
+    def is_dense(self) -> bool:
+        """True if no offset between the first and the last record is missing."""
+        return self.stored.records == self.end - self.start
+
 
 class SnapshotRows(msgspec.Struct, frozen=True):
     """Number of one partition's rows in a snapshot file.

@@ -26,6 +26,7 @@ from replay.engine.coverage.lost_offsets import gaps_before
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.plans.moment_cut import check_reaches, cut_at
 from replay.engine.plans.read_plan import PartitionPlan, PlanStart, ReadPlan, nearest, planned
+from replay.engine.plans.reused_reads import ReusedReads
 from replay.engine.snapshots.topic_snapshot import thawed
 from replay.engine.states.state_builder import FoldOptions, ReducedTopic, states
 from replay.kernels.batches import batch
@@ -81,19 +82,27 @@ class LocalEngine:
             ArchiveBusy: the archive ends before `ends`.
             ArchiveCorrupt: a file with the moment in it is missing or damaged.
         """
+        reusing = self._reusing()
         if ends is None:
-            cut = cut_at(self.cluster, moment, self.own_topics)
+            cut = cut_at(reusing.cluster, moment, reusing.own_topics)
         else:
             check_reaches(self.cluster, ends)
             cut = FittedEnds(ends)
-        gaps = gaps_before(self.cluster, cut, moment)
-        certainty = ArchiveCertainty(self.cluster)
+        gaps = gaps_before(reusing.cluster, cut, moment)
+        certainty = ArchiveCertainty(reusing.cluster)
         doubts = (certainty.past if past else certainty.doubts)(cut.ends, moment)
         begin = beginning(cut.ends) if past else cut.ends
         certain = certain_from(begin, doubts, has_gaps=bool(gaps))
-        plan = self.plan_at(cut, profiles)
+        plan = reusing.plan_at(cut, profiles)
         notices = (*plan.notices, *self.cluster.merge_advice)
         return replace(plan, notices=notices, gaps=gaps, doubts=doubts, certain_from=certain)
+
+    def _reusing(self) -> "LocalEngine":
+        """Engine for one plan: each small file that its steps read is requested once."""
+        store = ReusedReads(self.cluster.store)
+        engine = LocalEngine(self.cluster._replace(store=store), self.options)
+        engine._thawed = self._thawed
+        return engine
 
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
         """Plan the states at a cut."""

@@ -154,7 +154,7 @@ def _without_holes(
     segments: tuple[Segment, ...], starts: OffsetColumn, ends: OffsetColumn
 ) -> Flags:
     """For each range of a partition, True if adjacent segments without holes cover it."""
-    full = [each for each in segments if each.stored.records == each.end - each.start]
+    full = [each for each in segments if each.is_dense]
     begins = np.array([each.start for each in full], np.int64)
     stops = np.array([each.end for each in full], np.int64)
     # Adjacent segments without holes form a run; a range is covered if it lies in one run.

@@ -12,9 +12,11 @@ each partition this implies (docs/replay.md has the argument):
   commit. If an offset is missing after the first look, these facts are unknown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from threading import Lock
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,10 +25,14 @@ from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
 from replay.archive.readings.archived_readings import ArchivedReadings
 from replay.archive.readings.reading_columns import Flags, PartitionLooks
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.doubts import Doubt, DoubtKind, RetentionTimes
 from replay.engine.coverage.hole_index import HoleIndex, Int64s, MissingOffsets
 from replay.engine.coverage.lost_offsets import behind_cut
 from replay.engine.coverage.offset_counts import OffsetCounts
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class UnknownSpans(NamedTuple):
@@ -110,6 +116,8 @@ class ArchiveCertainty:
         self.holes = HoleIndex(cluster)
         self._last: tuple[PartitionId, PartitionLooks] | None = None
         """Partition of the last question, and its looks."""
+        self._lock = Lock()
+        """Threads answer for several partitions at once; they read the file of readings in turn."""
         self._summaries: dict[PartitionId, PartitionDoubts] = {}
         self._dense = {place for place, part in cluster.parts.items() if part.end == part.records}
         """Partitions without any missing offset: the usual case."""
@@ -129,16 +137,15 @@ class ArchiveCertainty:
         Raises:
             ArchiveCorrupt: a segment that misses offsets cannot be read.
         """
-        return tuple(
-            doubt
-            for topic, topic_ends in ends.items()
-            for partition, end in enumerate(topic_ends)
-            for doubt in self._at((topic, partition), end, moment)
-        )
+        cuts = [(place, end) for place, end in _cuts(ends) if place not in self._dense]
+        each = self._concurrently(lambda cut: [*self._at(*cut, moment)], cuts)
+        return tuple(chain.from_iterable(each))
+
+    def _concurrently(self, request: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """Make requests about partitions, which may read segments."""
+        return concurrently(request, items, self.cluster.store.requests_at_once)
 
     def _at(self, place: PartitionId, end: int, moment: str | None) -> Iterator[Doubt]:
-        if place in self._dense:
-            return iter(())
         return self.of_partition(place, behind_cut(self.counts, moment, place, end))
 
     def of_partition(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
@@ -159,7 +166,7 @@ class ArchiveCertainty:
         yield from self._state(place, looks, at, cut)
         yield from self._deletions(place, looks, cut)
         if place[0] in self._needs_all:
-            yield from self._derived(place, cut)
+            yield from self._derived(place, looks, cut)
 
     def past(self, ends: Ends, moment: str | None) -> tuple[Doubt, ...]:
         """Doubts about anything before a cut: unknown spans, then doubts at the cut.
@@ -167,11 +174,12 @@ class ArchiveCertainty:
         Raises:
             ArchiveCorrupt: a segment that misses offsets cannot be read.
         """
+        cuts = [*_cuts(ends)]
+        summaries = self._concurrently(self.summary, [place for place, _ in cuts])
         spans = (
             span
-            for topic, topic_ends in ends.items()
-            for partition, end in enumerate(topic_ends)
-            for span in self.summary((topic, partition)).unknown
+            for (_, end), summary in zip(cuts, summaries, strict=True)
+            for span in summary.unknown
             if span.after + 1 < end
         )
         return tuple(dict.fromkeys((*spans, *self.doubts(ends, moment))))
@@ -227,7 +235,7 @@ class ArchiveCertainty:
         missed = missing.first_from(looks.late[is_missed]).tolist()
         # In a gap the source may have lost the last record of any key.
         doubtful = [*missed, *(gap.start for gap in part.gaps)]
-        derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, part.end)]
+        derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, looks, part.end)]
         return PartitionDoubts(
             place,
             UnknownSpans.of(looks, missing),
@@ -242,9 +250,10 @@ class ArchiveCertainty:
         Raises:
             ArchiveCorrupt: a file with readings is missing or damaged.
         """
-        if self._last is None or self._last[0] != place:
-            self._last = place, self._readings.of(place).looks
-        return self._last[1]
+        with self._lock:
+            if self._last is None or self._last[0] != place:
+                self._last = place, self._readings.of(place).looks
+            return self._last[1]
 
     def removed(self, place: PartitionId) -> Doubt | None:
         """Span from which retention has removed records; None if it has removed none."""
@@ -290,9 +299,9 @@ class ArchiveCertainty:
                 yield Doubt(*place, DoubtKind.DELETIONS, start - 1, None, missing)
                 return
 
-    def _derived(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
+    def _derived(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
         # A worker that starts at the end of the first look reads the same records as the archive.
-        begin, until = self.looks(place).first_end, self._archived_end(place, cut)
+        begin, until = looks.first_end, self._archived_end(place, cut)
         missing = self.counts.missing(place, begin, until) - self._lost(place, begin, until)
         if missing > 0:
             after = self.counts.first_missing(place, begin, until) - 1
@@ -314,3 +323,10 @@ class ArchiveCertainty:
 
     def _part(self, place: PartitionId) -> ArchivedPartition:
         return self.cluster.parts[place]
+
+
+def _cuts(ends: Ends) -> Iterator[tuple[PartitionId, int]]:
+    """Partitions of a cut, each with its end offset."""
+    for topic, topic_ends in ends.items():
+        for partition, end in enumerate(topic_ends):
+            yield (topic, partition), end

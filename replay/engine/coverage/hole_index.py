@@ -135,7 +135,7 @@ def _unarchived(cluster: ArchivedCluster, part: ArchivedPartition) -> MissingOff
 def _offsets(cluster: ArchivedCluster, part: ArchivedPartition) -> Iterator[Int64s]:
     """Offsets of each row group; a segment without holes is not read."""
     for segment in part.segments:
-        if segment.stored.records == segment.end - segment.start:
+        if segment.is_dense:
             yield np.arange(segment.start, segment.end)
         else:
             for group in row_groups(opened(cluster.store, segment.stored)):

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
+from threading import local
 
 import numpy as np
 
@@ -13,6 +14,13 @@ from replay.engine.coverage.hole_index import Int64s
 from replay.kernels.row_runs import numbers
 
 
+class _SegmentOffsets(local):
+    """File name and offsets of the last segment that this thread has read."""
+
+    name = ""
+    offsets: Int64s = np.zeros(0, np.int64)
+
+
 class OffsetCounts:
     """Counts the archived and the missing offsets of a cluster's partitions.
 
@@ -22,8 +30,7 @@ class OffsetCounts:
 
     def __init__(self, cluster: ArchivedCluster) -> None:
         self.cluster = cluster
-        self._last: tuple[str, Int64s] = "", np.zeros(0, np.int64)
-        """File name and offsets of the last segment that was read."""
+        self._last = _SegmentOffsets()
         self._removed: dict[PartitionId, RemovedOffsets] = {}
         self._records: dict[PartitionId, list[int]] = {}
 
@@ -90,41 +97,43 @@ class OffsetCounts:
         if at == len(part.segments):
             return part.end
         segment = part.segments[at]
-        if start <= segment.start or segment.stored.records == segment.end - segment.start:
+        if start <= segment.start or segment.is_dense:
             return max(start, segment.start)
         offsets = self._offsets_of(segment)
         return int(offsets[np.searchsorted(offsets, start)])
 
     def _end_within(self, segment: Segment, end: int) -> int:
         """Offset after the last record of a segment before `end`; there must be one."""
-        if end >= segment.end or segment.stored.records == segment.end - segment.start:
+        if end >= segment.end or segment.is_dense:
             return min(end, segment.end)
         offsets = self._offsets_of(segment)
         return int(offsets[np.searchsorted(offsets, end) - 1]) + 1
 
     def first_missing(self, place: PartitionId, start: int, end: int) -> int:
         """The first missing offset of a range; there must be one."""
-        offsets = range(start, end)
         # The number of missing offsets up to an offset never falls. So bisection finds the first
-        # offset at which it is 1.
-        at = bisect_left(offsets, 1, key=lambda offset: self.missing(place, start, offset + 1))
+        # offset at which it is 1. Whole segments are counted without a read, so they come first.
+        whole = [each.end for each in self.cluster.parts[place].segments if start < each.end < end]
+        at = bisect_left(whole, 1, key=lambda until: self.missing(place, start, until))
+        first, last = (whole[at - 1] if at else start), (whole[at] if at < len(whole) else end)
+        offsets = range(first, last)
+        at = bisect_left(offsets, 1, key=lambda offset: self.missing(place, first, offset + 1))
         return offsets[at]
 
     def _within(self, segment: Segment, start: int, end: int) -> int:
         low, high = max(start, segment.start), min(end, segment.end)
         if (low, high) == (segment.start, segment.end):
             return segment.stored.records
-        if segment.stored.records == segment.end - segment.start:
+        if segment.is_dense:
             return high - low
         rows = np.searchsorted(self._offsets_of(segment), (low, high))
         return int(rows[1] - rows[0])
 
     def _offsets_of(self, segment: Segment) -> Int64s:
         """Offsets of a segment; only the last segment is cached, because a search repeats it."""
-        name, offsets = self._last
-        if name != segment.stored.file:
-            name = segment.stored.file
+        last = self._last
+        if last.name != segment.stored.file:
             groups = row_groups(opened(self.cluster.store, segment.stored))
-            offsets = np.concatenate([numbers(group, "offset") for group in groups])
-            self._last = name, offsets
-        return offsets
+            last.offsets = np.concatenate([numbers(group, "offset") for group in groups])
+            last.name = segment.stored.file
+        return last.offsets

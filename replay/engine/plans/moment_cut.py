@@ -1,12 +1,14 @@
 """Cut through all partitions at a moment; `controlplane` cuts a log at the same offsets.
 
 A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
-timestamps can go back. A segment records the greatest timestamp of its partition up to its end. A
-row group records its own greatest timestamp. So one row group per partition is read. More are read
-only if the greatest timestamp so far equals the moment's time.
+timestamps can go back. The manifests give the greatest timestamp of a partition up to the end of
+each segment. With the last offset, this is the rank of the segment's last record. So at most one
+segment per partition is opened, concurrently with those of other partitions. A row group records
+its own greatest timestamp. So one row group is read. More are read only if the greatest timestamp
+so far equals the moment's time.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
@@ -26,12 +28,14 @@ from controlplane.core.moments import (
 )
 from controlplane.core.order import Ends, Rank, time_limit
 from controlplane.event_loop import now_ms
-from controlplane.logs.end_vectors import FittedEnds, fitted, padded
-from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
+from controlplane.logs.end_vectors import FittedEnds, fitted
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
+from replay.archive.manifest import Segment
 from replay.archive.segments.removed_offsets import read_offsets
 from replay.archive.segments.segment_files import opened
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.doubts import RetentionTimes
-from replay.engine.plans.row_lookup import UNKNOWN_MS, inside, time_of_offset
+from replay.engine.plans.row_lookup import UNKNOWN_MS, end_inside, time_of_offset
 from replay.errors import ArchiveBusy
 
 OwnTopics = Callable[[Sequence[int]], Iterable[str]]
@@ -60,11 +64,13 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     now = _with_own(cluster, {name: ends[name] for name in names}, own_topics)
     limit = _limit(cluster, moment, list(now))
     config = cluster.topics.config
-    own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
-    topic_names = dict.fromkeys([*names, *own])
-    cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in topic_names})
+    cut_ends = ends_within(cluster, names, limit)
+    own = [
+        topic for topic in own_topics(cut_ends[config]) if topic in ends.keys() - cut_ends.keys()
+    ]
+    cut = FittedEnds(cut_ends | ends_within(cluster, own, limit))
     # A record after the cut proves, by the clock of its writer, that the moment is past.
-    if all(cut.ends[topic] == ends[topic] for topic in topic_names):
+    if all(topic_ends == ends[topic] for topic, topic_ends in cut.ends.items()):
         check_not_future(moment, now_ms())
     return cut
 
@@ -211,22 +217,43 @@ def _before_ms(part: ArchivedPartition, at: int) -> int | None:
     return part.segments[at - 1].latest_ms if at else None
 
 
-def ends_within(cluster: ArchivedCluster, topic: str, limit: Rank) -> list[int]:
-    """End offsets of a topic's records up to a rank, within the archive."""
-    ends = [_end_within(cluster, part, limit) for part in cluster.parts_of(topic)]
-    return padded(ends, cluster.ends[topic])
+def ends_within(
+    cluster: ArchivedCluster, topics: Iterable[str], limit: Rank
+) -> dict[str, list[int]]:
+    """End offsets of the records of topics up to a rank, within the archive.
 
-
-def _end_within(cluster: ArchivedCluster, part: ArchivedPartition, limit: Rank) -> int:
-    # Segments whose greatest time is earlier than the limit belong to the cut completely.
-    first = bisect_left(
-        part.segments, limit[0], key=lambda archived: max(archived.latest_ms, UNKNOWN_MS)
+    Raises:
+        ArchiveCorrupt: a segment with the rank in it is missing or damaged.
+    """
+    partitions = {topic: len(topic_ends) for topic, topic_ends in cluster.ends.items()}
+    places = [(topic, number) for topic in topics for number in range(partitions[topic])]
+    end_offsets = concurrently(
+        lambda place: _end_within(cluster, place, limit), places, cluster.store.requests_at_once
     )
-    end = part.segments[first - 1].end if first else 0
-    for at in range(first, len(part.segments)):
-        segment = part.segments[at]
-        search = inside(opened(cluster.store, segment.stored), segment, limit, _before_ms(part, at))
-        end = search.end or end
-        if not search.whole:
-            break
-    return end
+    ends: dict[str, list[int]] = {}
+    for (topic, _), end in zip(places, end_offsets, strict=True):
+        ends.setdefault(topic, []).append(end)
+    return ends
+
+
+def _end_within(cluster: ArchivedCluster, place: PartitionId, limit: Rank) -> int:
+    """End offset of a partition's records up to a rank; at most one segment is opened."""
+    part = cluster.parts[place]
+    at = bisect_right(part.segments, limit, key=_last_rank)
+    end = part.segments[at - 1].end if at else 0
+    if at == len(part.segments):
+        return end
+    topic, partition = place
+    if limit[1::2] == (partition, topic):  # the rank of a record of this partition
+        return int(limit[2]) + 1
+    segment = part.segments[at]
+    if segment.stored.records == 1:  # its record comes after the rank
+        return end
+    file = opened(cluster.store, segment.stored)
+    return end_inside(file, segment, limit, _before_ms(part, at)) or end
+
+
+def _last_rank(segment: Segment) -> Rank:
+    """Rank of the last record of a segment."""
+    latest_ms = max(segment.latest_ms, UNKNOWN_MS)
+    return latest_ms, segment.partition, segment.end - 1, segment.topic

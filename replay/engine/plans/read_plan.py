@@ -16,6 +16,7 @@ from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.manifest import Segment, Snapshot, SnapshotRows, StoredFile
 from replay.archive.segments.segment_files import opened
 from replay.archive.segments.winners import reducible
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.doubts import AnswerDoubts, Doubt, EndVector
 from replay.engine.plans.row_lookup import row_of_offset
 from replay.gaps import OffsetGap
@@ -145,15 +146,21 @@ def planned(
     Raises:
         ArchiveCorrupt: a file with the cut in it is missing or damaged.
     """
-    parts = []
-    for topic, offsets in cut.ends.items():
+
+    def planned_part(topic: str, partition: int, end: int) -> PartitionPlan:
         use = derived and reducible(topic, cluster.topics)
-        for partition, end in enumerate(offsets):
-            begin, pieces = _snapshot_part(start, topic, partition)
-            part = cluster.parts[topic, partition]
-            pieces += _pieces(cluster, part, begin, end, derived=use)
-            parts.append(PartitionPlan(topic, partition, tuple(pieces)))
+        begin, pieces = _snapshot_part(start, topic, partition)
+        part = cluster.parts[topic, partition]
+        pieces += _pieces(cluster, part, begin, end, derived=use)
+        return PartitionPlan(topic, partition, tuple(pieces))
+
     ends = {topic: list(offsets) for topic, offsets in cut.ends.items()}
+    places = [
+        (topic, *cut_end) for topic, offsets in ends.items() for cut_end in enumerate(offsets)
+    ]
+    # A segment that is cut may have to be opened, so partitions do not wait for each other.
+    at_once = cluster.store.requests_at_once
+    parts = concurrently(lambda place: planned_part(*place), places, at_once)
     return ReadPlan(cluster.name, cluster.topics, ends, tuple(parts), *start, cut.notices)
 
 
@@ -200,8 +207,11 @@ def _pieces(
 
 
 def _cut(cluster: ArchivedCluster, segment: Segment, begin: int, end: int) -> tuple[int, int]:
-    """Rows of a segment between two offsets; the file is opened only if the segment is cut."""
-    if begin <= segment.start and segment.end <= end:
+    """Rows of a segment between two offsets; a file is opened only if the cut may lie in a hole."""
+    low, high = max(begin - segment.start, 0), min(end, segment.end) - segment.start
+    if segment.is_dense:
+        return low, high
+    if not low and segment.end <= end:
         return 0, segment.stored.records
     file = opened(cluster.store, segment.stored)
     return row_of_offset(file, begin), row_of_offset(file, end)

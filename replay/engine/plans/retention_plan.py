@@ -56,7 +56,7 @@ class AgeRetention:
             return 0
         if topic not in self._ends:
             limit = time_limit(self.cut_ms)
-            self._ends[topic] = ends_within(self._cluster, topic, limit)
+            self._ends |= ends_within(self._cluster, [topic], limit)
         return self._ends[topic][partition]
 
     def superseded(self, place: PartitionId) -> SupersededRecords:

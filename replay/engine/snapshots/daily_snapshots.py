@@ -59,7 +59,7 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
     )
     for day in [finished for finished in days[:-1] if finished > last_day][-DAYS_AT_ONCE:]:
         limit = time_limit((day + 1) * DAY_MS - 1)
-        ends = {topic: ends_within(cluster, topic, limit) for topic in cluster.ends}
+        ends = ends_within(cluster, cluster.ends, limit)
         name = (_EPOCH + timedelta(days=day)).isoformat()
         try:
             previous = snapshot_at(cluster, previous, name, ends)

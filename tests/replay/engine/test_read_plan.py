@@ -13,7 +13,7 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.segments.segment_files import SegmentSizes, opened, row_groups
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.plans.plan_summary import explained
-from replay.engine.plans.row_lookup import inside
+from replay.engine.plans.row_lookup import end_inside
 from replay.engine.states.state_digest import digest
 from replay.errors import ArchiveCorrupt
 from tests.replay.archive.archives import archive, capture, cluster_in, log_of, replayed, served
@@ -154,7 +154,7 @@ def test_a_time_reads_one_row_group_of_each_partition(cluster: ArchivedCluster) 
     assert [len(group) for group in groups] == [4, 4]
     limit = (FIRST_MS + 9 * HOUR_MS, float("inf"))
     before_ms = cluster.parts["connect-offsets", 0].segments[0].latest_ms
-    assert inside(file, segment, limit, before_ms) == (10, False)
+    assert end_inside(file, segment, limit, before_ms) == 10
     assert groups[0].greatest_time_ms == FIRST_MS + 11 * HOUR_MS
 
 

@@ -53,7 +53,7 @@ def moments_from(log: list[Entry], cut_ms: int) -> list[str | None]:
 
 def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dict[str, list[int]]:
     """Draw an end offset for each partition, at the cut or later."""
-    begins = {topic: ends_within(cluster, topic, time_limit(cut_ms)) for topic in cluster.ends}
+    begins = ends_within(cluster, cluster.ends, time_limit(cut_ms))
     return {
         topic: [
             data.draw(st.integers(begin, end))
