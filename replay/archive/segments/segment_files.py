@@ -197,7 +197,8 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
         file = pq.ParquetFile(
             _source(store, stored),
             read_dictionary=["key"],
-            pre_buffer=store.requests_at_once > 1,  # a local file would only pay for the threads
+            # A local file, or one in memory, would only pay for the threads.
+            pre_buffer=store.requests_at_once > 1 and stored.bytes > READ_AT_ONCE_BYTES,
         )
     except (pa.ArrowException, OSError) as error:
         raise _damaged(stored.file, error) from None

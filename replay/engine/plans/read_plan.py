@@ -158,8 +158,10 @@ def planned(
     places = [
         (topic, *cut_end) for topic, offsets in ends.items() for cut_end in enumerate(offsets)
     ]
-    # A segment that is cut may have to be opened, so partitions do not wait for each other.
-    at_once = cluster.store.requests_at_once
+    # Only a segment with missing offsets may have to be opened. Then partitions do not wait for
+    # each other; otherwise threads would only cost time.
+    is_dense = all(each.is_dense for place in places for each in cluster.parts[place[:2]].segments)
+    at_once = 1 if is_dense else cluster.store.requests_at_once
     parts = concurrently(lambda place: planned_part(*place), places, at_once)
     return ReadPlan(cluster.name, cluster.topics, ends, tuple(parts), *start, cut.notices)
 
