@@ -8,9 +8,9 @@ A cluster is captured in `--looks` looks; a *look* is one capture of all partiti
 median of five; `replay state` and `replay verify` are whole processes, the median of three. Page
 cache is warm.
 
-With `--clusters`, `replay state --explain` plans a fleet of such clusters in the folder. The fleet
-is also planned through a store that answers each request after `--latency-ms`, like an object
-store.
+With `--clusters`, `replay state --explain` plans a fleet of such clusters in the folder. The states
+are those at the end, and at a record in the middle. The fleet is also planned through a store that
+answers each request after `--latency-ms`, like an object store.
 """
 
 import subprocess
@@ -176,25 +176,35 @@ class _DistantFile:
         self._file.close()
 
 
-def planned(store: ArchiveStore) -> int:
-    """Plan the states of all clusters, as `replay state` does."""
+def planned(store: ArchiveStore, moment: str | None = None) -> int:
+    """Plan the states of all clusters at a moment, as `replay state` does."""
     kip = [Profile.of("kip")]
     names = layout.clusters(store)
-    plans = concurrently(lambda name: LocalEngine(open_cluster(store, name)).plan(None, kip), names)
+    plans = concurrently(
+        lambda name: LocalEngine(open_cluster(store, name)).plan(moment, kip), names
+    )
     return sum(1 for _ in plans)
 
 
-def _plan_fleet(folder: Path, clusters: int, latency_s: float) -> Iterator[str]:
-    """Measure the planning of a fleet, before and after its merge."""
+def _plan_fleet(folder: Path, clusters: int, middle: str, latency_s: float) -> Iterator[str]:
+    """Measure the planning of a fleet at its end and in the middle, before and after its merge."""
     distant = DistantStore(str(folder), latency_s)
     for state in ("looks", "merged"):
         if state == "merged":
             seconds = _seconds(lambda: _run("compact-archive", folder))
             yield f"{clusters:,} clusters are merged in {seconds:.1f} s"
-        seconds = _seconds(lambda: _run("state", folder, "--explain"))
-        yield f"{state}: `replay state --explain` of {clusters:,} clusters: {seconds:.1f} s"
-        seconds = _seconds(lambda: planned(distant))
-        yield f"{state}: planned with {latency_s * 1e3:.0f} ms per request: {seconds:.1f} s"
+        for moment in (None, middle):
+            yield from _plan_at(folder, moment, distant, f"{state}, {clusters:,} clusters")
+
+
+def _plan_at(folder: Path, moment: str | None, distant: ArchiveStore, fleet: str) -> Iterator[str]:
+    """Measure the planning at a moment: in the folder, and in a distant store."""
+    place = f"{fleet}, {moment or 'end'}"
+    as_of = [] if moment is None else ["--as-of", moment]
+    seconds = _seconds(lambda: _run("state", folder, "--explain", *as_of))
+    yield f"{place}: `replay state --explain`: {seconds:.1f} s"
+    seconds = _seconds(lambda: planned(distant, moment))
+    yield f"{place}: planned in a distant store: {seconds:.1f} s"
 
 
 def figures_table(title: str, figures: Sequence[ArchiveFigure]) -> Table:
@@ -235,7 +245,8 @@ def main(looks: int, records: int, clusters: int, latency_ms: int, folder: Path 
         if clusters > 1:
             for number in range(clusters):
                 capture_looks(open_store(str(place)), f"c{number:04}", looks, records)
-            for line in _plan_fleet(place, clusters, latency_ms / 1_000):
+            middle = f"config@{records // len(PARTITIONS) // 2}"
+            for line in _plan_fleet(place, clusters, middle, latency_ms / 1_000):
                 print(line, flush=True)
             return
         capture_looks(open_store(str(place)), NAME, looks, records)

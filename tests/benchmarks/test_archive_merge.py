@@ -23,4 +23,4 @@ def test_a_fleet_is_planned(tmp_path: Path) -> None:
     store = DistantStore(str(tmp_path), 0.001)
     for name in ("a", "b"):
         capture_looks(store, name, 1, 20)
-    assert planned(store) == 2
+    assert planned(store) == planned(store, "config@1") == 2
