@@ -180,11 +180,7 @@ class AttachedPlane:
         """
         del profile, believe_hooks
         refused = await self._planner.validated(command)
-        if refused is not None:
-            return refused
-        state = await self._log.state_at_end()
-        await self._log.check_offsets_of(command)
-        return await self._planner.plan(state, command)
+        return refused or await self._planner.plan(await self._log.state_at_end(), command)
 
     async def carry_out(
         self,
@@ -426,17 +422,13 @@ class AttachedPlane:
     async def _compared(
         self, accepted: AcceptedCommand, answer: AttachedAnswer
     ) -> Comparison | None:
-        """Compare the records since acceptance with the plan; None: they cannot be read.
+        """Compare the records since acceptance with the plan; None: the log cannot be read.
 
         A worker may write, and then fail. So a failed command is compared with its plan if planned
         records are there, and otherwise with an empty plan.
         """
         plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
         connector = connector_of(accepted.request.command)
-        try:  # a plan lacks records of offsets that may not be read
-            await self._log.check_offsets_of(accepted.request.command)
-        except LogError:
-            return None
         if is_success(answer):
             return await self._log.compared(plan, accepted.since, connector)
         comparison = await self._log.compared(plan, accepted.since, connector, await_missing=False)

@@ -13,7 +13,6 @@ from controlplane.attached.plan_comparison import (
 )
 from controlplane.attached.recent_records import RecentRecords
 from controlplane.attached.settings import ConnectSettings
-from controlplane.core.commands import AnyCommand
 from controlplane.core.entry import Entry
 from controlplane.core.order import Ends
 from controlplane.core.plan import Plan, Rejected
@@ -21,7 +20,6 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogError, LogUnavailable, ReadableLog, quick_ends
 from controlplane.projection.follower import Follower
-from controlplane.projection.readable_offsets import check_offsets_of
 
 APPEARANCE_S = 0.1
 """Time in seconds in which planned records usually appear; afterwards the log's ends are read."""
@@ -131,14 +129,6 @@ class LogFollowUp:
         if not await self.read_on():
             raise LogUnavailable("The topics of the cluster cannot be read to their end")
         return self.present
-
-    async def check_offsets_of(self, command: AnyCommand) -> None:
-        """Check that the state has the offsets that a command reads or changes.
-
-        Raises:
-            LogNotUsable: the user of the log may not read an offsets topic of the connector.
-        """
-        await check_offsets_of(self._log, self.present, command)
 
     async def compared(
         self, plan: Plan, since: Ends, connector: str, *, await_missing: bool = True

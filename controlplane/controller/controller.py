@@ -22,7 +22,7 @@ from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActions
 from controlplane.controller.log_groups import default_actions
-from controlplane.controller.log_view import LogView, follow_offsets
+from controlplane.controller.log_view import LogView, follow_in_time
 from controlplane.controller.messages import not_written, timed_out
 from controlplane.controller.plan_execution import (
     ExecutionHooks,
@@ -44,6 +44,7 @@ from controlplane.core.plan import Plan, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.event_loop import cancel_all
 from controlplane.logs.log import (
     Fenced,
@@ -468,8 +469,9 @@ class Controller:
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """State of a release, with every offsets topic that the command may concern."""
         if isinstance(command, OffsetsCommand):
-            patience_ms = self._limits.write_patience_ms
-            await follow_offsets(self._reader, self._log, self.state, command, patience_ms)
+            topics = own_offsets_topics(self.state, command)
+            if topics:
+                await follow_in_time(self._reader, topics, self._limits.write_patience_ms)
         own_release = self._decider.context.profile.release
         if profile is None or profile.release == own_release:
             return self.state

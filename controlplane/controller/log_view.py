@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
-from controlplane.core.commands import AnyCommand
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.core.topics.source_partitions import own_offsets_topics
-from controlplane.logs.log import LogUnavailable, ReadableLog
-from controlplane.projection.readable_offsets import check_offsets_of
+from controlplane.logs.log import LogUnavailable
 
 
 class LogView(Protocol):
@@ -37,7 +34,7 @@ class LogView(Protocol):
     async def follow(self, topics: Iterable[str]) -> None:
         """Read these topics as well from now on; return once their records are folded.
 
-        Topics that are followed already, are missing or may not be read have no effect.
+        Topics that are followed already or are missing have no effect.
 
         Raises:
             LogError: the log cannot be read.
@@ -66,20 +63,3 @@ async def follow_in_time(reader: LogView, topics: Iterable[str], patience_ms: in
             await reader.follow(topics)
     except TimeoutError:
         raise LogUnavailable(f"New topics were not read within {patience_s:g} s") from None
-
-
-async def follow_offsets(
-    reader: LogView, log: ReadableLog, state: ClusterState, command: AnyCommand, patience_ms: int
-) -> None:
-    """Let a reader follow every offsets topic that a command may concern; see `follow_in_time`.
-
-    `state` is the present state of the log.
-
-    Raises:
-        LogNotUsable: the command needs offsets in a topic that the user of the log may not read.
-        LogUnavailable: the topics are not read in time.
-        LogError: the log cannot be read.
-    """
-    if topics := own_offsets_topics(state, command):
-        await follow_in_time(reader, topics, patience_ms)
-        await check_offsets_of(log, state, command)

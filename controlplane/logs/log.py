@@ -150,32 +150,6 @@ class HasInterruptions(Protocol):
 
 
 @runtime_checkable
-class HasReadRights(Protocol):
-    """A log whose user may lack the right to read single topics."""
-
-    async def unreadable(self, topics: Iterable[str]) -> Mapping[str, LogError]:
-        """Return the topics whose records this user may not read, each with the error of a read."""
-        ...
-
-
-async def unreadable_topics(log: ReadableLog, topics: Iterable[str]) -> Mapping[str, LogError]:
-    """Return the topics that the user of a log may not read, each with the error of a read."""
-    names = {*topics}
-    return await log.unreadable(names) if names and isinstance(log, HasReadRights) else {}
-
-
-async def check_readable(log: ReadableLog, topics: Iterable[str]) -> None:
-    """Check that the user of a log may read these topics; missing ones are ignored.
-
-    Raises:
-        LogNotUsable: a topic may not be read; the message names the topic and the right.
-    """
-    if isinstance(log, HasReadRights) and (names := {*topics}):
-        for failure in (await unreadable_topics(log, names & (await log.topics()).keys())).values():
-            raise failure
-
-
-@runtime_checkable
 class HasFastBatches(Protocol):
     """A log that may append to one partition much faster than to several at once."""
 

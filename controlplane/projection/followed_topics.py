@@ -8,9 +8,8 @@ import msgspec
 
 from controlplane.core.state import Topics
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
-from controlplane.logs.log import ReadableLog, unreadable_topics
+from controlplane.logs.log import ReadableLog
 from controlplane.logs.tail import ChangeCounter
-from controlplane.notices import Notices
 from controlplane.projection.past_states import ends_now
 from controlplane.projection.release_folds import ReleaseFolds
 
@@ -18,7 +17,7 @@ from controlplane.projection.release_folds import ReleaseFolds
 class FollowedTopics:
     """Connect's topics, the offsets topics that connector configs name, and requested topics."""
 
-    def __init__(  # noqa: PLR0913 - settings, by name only
+    def __init__(
         self,
         log: ReadableLog,
         topics: Topics,
@@ -26,18 +25,12 @@ class FollowedTopics:
         poll_ms: int,
         *,
         exactly_once: bool = False,
-        notices: Notices | None = None,
     ) -> None:
         self._log = log
         self._topics = topics
         self._folds = folds
         self._poll_ms = poll_ms
         self._exactly_once = exactly_once
-        self._notices = notices
-        self._configured: set[str] = set()
-        """Offsets topics that the connector configs named last."""
-        self._unreadable: set[str] = set()
-        """Existing topics that are not followed, because the user of the log may not read them."""
         self._requested: set[str] = set()
         self._requests = ChangeCounter()
 
@@ -53,27 +46,11 @@ class FollowedTopics:
             LogNotUsable: the log has no config topic.
         """
         ends = await ends_now(self._log, self._topics, exactly_once=self._exactly_once)
-        extra_ends = await self._log.ends(self._requested & (await self.existing()).keys())
+        extra_ends = await self._log.ends(self._requested & (await self._log.topics()).keys())
         return ends | {topic: list(parts) for topic, parts in extra_ends.items()}
 
-    async def existing(self) -> Mapping[str, int]:
-        """Return the topics of the log with their numbers of partitions, without unreadable ones.
-
-        Only topics besides Connect's own may be unreadable. A notice tells of each one, once.
-        """
-        existing = await self._log.topics()
-        extra = self._configured | self._requested | self._folds.positions.ends.keys()
-        extra &= existing.keys() - {*msgspec.structs.astuple(self._topics)}
-        unreadable = await unreadable_topics(self._log, extra)
-        for topic in sorted(unreadable.keys() - self._unreadable):
-            if self._notices is not None:
-                reason = str(unreadable[topic])
-                self._notices.warning("topic_not_followed", topic=topic, reason=reason)
-        self._unreadable = {*unreadable}
-        return {topic: existing[topic] for topic in existing if topic not in unreadable}
-
     def lost(self, existing: Mapping[str, int]) -> set[str]:
-        """Return followed topics, besides Connect's own, that are deleted or unreadable by now."""
+        """Return followed topics, besides Connect's own, that the log lacks: deleted ones."""
         connect_topics = msgspec.structs.astuple(self._topics)
         return self._folds.positions.ends.keys() - existing.keys() - {*connect_topics}
 
@@ -83,31 +60,30 @@ class FollowedTopics:
         `partitions`: number of partitions per topic before the tail began. A tail does not read
         partitions that are added afterwards. Additional partitions, deleted topics and offsets
         topics of connectors are polled; a requested topic ends the wait at once. A requested topic
-        that the log lacks is polled too: a replaced log may have lost it. The rights to read topics
-        are polled as well.
+        that the log lacks is polled too: a replaced log may have lost it.
         """
         previous, followed = None, {*followed}
         while True:
             count = self._requests.count  # before the check, so that no later request is missed
             missing = self._requested - followed
-            if missing and missing & (await self.existing()).keys():
+            if missing and missing & (await self._log.topics()).keys():
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_ms / 1_000):
                     await self._requests.wait_for_change(count)
-            now = await self.existing()
+            now = await self._log.topics()
             grown = any(now.get(topic, 0) > partitions.get(topic, 0) for topic in followed)
             if grown or self.lost(now):
                 return
-            # The set can change only with a new config record or a new readable topic in the log.
+            # The set can change only with a new config record or a new topic in the log.
             existing = frozenset(now)
             current = self._folds.positions.ends[self._topics.config], existing
-            if current != previous and not await self._read_by_any() <= followed:
+            if current != previous and not await self._read_by_any(existing) <= followed:
                 return
-            previous = current[0], existing - self._unreadable  # it may have grown meanwhile
+            previous = current
 
-    async def _read_by_any(self) -> set[str]:
-        """Return every readable topic of the log that a worker of any release reads now.
+    async def _read_by_any(self, existing: frozenset[str]) -> set[str]:
+        """Return every topic of the log that a worker of any release reads now.
 
         A connector config may name the connector's own offsets topic (`offsets.storage.topic`).
         Every loaded fold has the configs. If no fold is loaded, they are read from the config
@@ -118,6 +94,5 @@ class FollowedTopics:
             return set(await ends_now(self._log, self._topics, exactly_once=self._exactly_once))
         configs = fold.state().config.connectors.values()
         configured = (config.get(OFFSETS_TOPIC) for config in configs)
-        self._configured = {topic for topic in configured if isinstance(topic, str)}
-        topics = {*msgspec.structs.astuple(self._topics)} | self._configured
-        return topics & (await self.existing()).keys()
+        own_topics = (topic for topic in configured if isinstance(topic, str))
+        return {*msgspec.structs.astuple(self._topics), *own_topics} & existing

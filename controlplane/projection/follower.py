@@ -76,12 +76,7 @@ class Follower:
         self.moved, self.wait_for = positions.moved, positions.wait_for
         self.wait_for_records = positions.wait_for_records
         self._followed = FollowedTopics(
-            log,
-            topics,
-            self._folds,
-            limits.topics_poll_ms,
-            exactly_once=exactly_once,
-            notices=notices,
+            log, topics, self._folds, limits.topics_poll_ms, exactly_once=exactly_once
         )
         self._tail = LogTail(log, self._followed, self._folds, limits, notices)
         self._task: asyncio.Task[None] | None = None
@@ -218,13 +213,12 @@ class Follower:
         """Follow these topics as well, before any connector's config names them.
 
         If a topic is not read yet, this waits until its present records have been folded. Another
-        caller that names the topic meanwhile waits, too. Missing and unreadable topics are ignored.
+        caller that names the topic meanwhile waits, too. Missing topics are ignored.
         """
         new_topics = self._positions.behind(topics)
         if new_topics:
             new_topics &= (await self._log.topics()).keys()
             self._followed.add(new_topics)
-            new_topics &= (await self._followed.existing()).keys()
             await self.wait_for(await self._log.ends(new_topics))
 
     async def _load(self, profile: Profile, stop: Ends) -> Fold:
@@ -319,7 +313,7 @@ class LogTail:
         Raises:
             LogError: the log cannot be read.
         """
-        partitions = await self._topics.existing()
+        partitions = await self._log.topics()
         ends = await self._topics.ends()
         await self._folds.start_over_if_cut(ends)
         if lost := self._topics.lost(partitions):

@@ -17,7 +17,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views import offsets_topics
 from controlplane.logs.cluster_topics import missing_topics
-from controlplane.logs.log import ReadableLog, unreadable_topics
+from controlplane.logs.log import ReadableLog
 from controlplane.projection.snapshot_lookup import (
     FoundSnapshot,
     StartSnapshots,
@@ -136,17 +136,15 @@ async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
 
 
 async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:
-    """Return the readable offsets topics that belong to single connectors (KIP-618), sorted.
-
-    Topics are left out if they are missing, or if the user of the log may not read them.
-    """
+    """Return the existing offsets topics that belong to single connectors (KIP-618), sorted."""
     state = fold.snapshot()
     configured = {
         topic for name in state.config.connectors for topic in offsets_topics(state, name)
     }
-    configured.discard(fold.topics.offsets)
-    present = configured & (await log.topics()).keys() if configured else configured
-    return sorted(present - (await unreadable_topics(log, present)).keys())
+    present = await log.topics() if configured - {fold.topics.offsets} else {}
+    return sorted(
+        topic for topic in configured if topic != fold.topics.offsets and topic in present
+    )
 
 
 async def _ends(log: ReadableLog, topics: Topics) -> Ends:

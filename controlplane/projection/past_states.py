@@ -31,7 +31,6 @@ from controlplane.logs.log import ReadableLog
 from controlplane.projection.loader import load, own_topics, read_topics
 from controlplane.projection.lru_cache import LruCache
 from controlplane.projection.moment_search import ends_up_to, moment_position
-from controlplane.projection.readable_offsets import check_source_offsets
 
 STATES_KEPT = 8
 """Maximum cached past states: enough to compare a few moments; each is a complete state."""
@@ -180,9 +179,8 @@ async def read_records(
     `topics`: None selects all topics.
 
     Raises:
-        LogError: the log, or an offsets topic of the connector, cannot be read.
+        LogError: the log cannot be read.
     """
-    await check_source_offsets(log, state, connector)
     ends = state.ends_by_topic
     stop = {topic: ends[topic] for topic in ends if topics is None or topic in topics}
     if not stop:

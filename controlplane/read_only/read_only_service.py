@@ -23,14 +23,12 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logger_levels import Loggers
-from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import OpenedLog
 from controlplane.logs.names import is_cluster
 from controlplane.notices import Notices
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from controlplane.projection.readable_offsets import check_offsets_of
 from controlplane.read_only.forecast import forecast
 from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.service import Service, compose
@@ -123,7 +121,6 @@ class ReadOnlyPlanner:
     def __init__(
         self,
         follower: Follower,
-        log: ReadableLog,
         context: Context,
         assumed: Iterable[str] = (),
         groups: StoredGroups | None = None,
@@ -133,7 +130,6 @@ class ReadOnlyPlanner:
         `groups`: consumer groups in the log. Without them, plans assume empty groups.
         """
         self._follower = follower
-        self._log = log
         self._context = context
         self._assumed = tuple(assumed)
         self._groups = groups
@@ -144,7 +140,6 @@ class ReadOnlyPlanner:
         """Plan a command as the log's writer would, with the assumptions behind the plan."""
         context = msgspec.structs.replace(self._context, profile=profile or self._context.profile)
         state = await self._follower.state(context.profile)
-        await check_offsets_of(self._log, state, command)
         if self._groups is not None:
             context = await with_stored_group(state, command, context, self._groups)
         decided = forecast(state, command, context, believe_hooks=believe_hooks, advises=False)
@@ -250,9 +245,7 @@ async def reading_service(
             opened.log,
             context,
             watching=ChangeFeed(follower, opened.log, context.profile),
-            planner=ReadOnlyPlanner(
-                follower, opened.log, context, opened.assumed, stored_groups(opened)
-            ),
+            planner=ReadOnlyPlanner(follower, context, opened.assumed, stored_groups(opened)),
             groups=groups,
             cluster_id=opened.cluster_id,
             loggers=loggers,

@@ -21,7 +21,6 @@ from controlplane.core.state import ClusterState
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.projection.past_states import PastState
-from controlplane.projection.readable_offsets import check_source_offsets
 from controlplane.rest import signatures, worker_endpoints
 from controlplane.rest.endpoints import (
     command_requests,
@@ -149,22 +148,15 @@ async def _group(call: Call, connector: str) -> GroupOffsets | None:
 
 
 async def _with_remote(call: Call, reading: reads.ReadInputs, connector: str) -> ClusterState:
-    """Return the state with a source's present offsets on the cluster of its producer.
-
-    Raises:
-        RequestFailed: that cluster cannot be read.
-        LogNotUsable: the user of the log may not read an offsets topic of the connector.
-    """
+    """Return the state with a source's present offsets on the cluster of its producer."""
     plane: object = call.service.commands
-    state = reading.state
-    if isinstance(plane, HasRemoteStates) and call.request.as_of is None:
-        try:
-            state = await plane.with_remote_offsets(state, connector)
-        except ExternalActionFailed as error:
-            words = f"Failed to retrieve offsets for source connector {connector}"
-            raise RequestFailed(f"{words}: {error}") from error
-    await check_source_offsets(call.service.log, state, connector)
-    return state
+    if not isinstance(plane, HasRemoteStates) or call.request.as_of is not None:
+        return reading.state
+    try:
+        return await plane.with_remote_offsets(reading.state, connector)
+    except ExternalActionFailed as error:
+        words = f"Failed to retrieve offsets for source connector {connector}"
+        raise RequestFailed(f"{words}: {error}") from error
 
 
 # --- commands -----------------------------------------------------------------------------------

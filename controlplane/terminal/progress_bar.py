@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from controlplane.core.entry import Batch
 from controlplane.core.order import Ends
-from controlplane.logs.log import LogError, ReadableLog, unreadable_topics
+from controlplane.logs.log import ReadableLog
 from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 
 WORTH_A_BAR_RECORDS = 100_000
@@ -39,10 +39,6 @@ class LogWithProgress:
     async def ends(self, topics: Iterable[str]) -> Ends:
         """End offsets of the wrapped log, by topic."""
         return await self._log.ends(topics)
-
-    async def unreadable(self, topics: Iterable[str]) -> Mapping[str, LogError]:
-        """Return the topics of the wrapped log that its user may not read, with the reasons."""
-        return await unreadable_topics(self._log, topics)
 
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None

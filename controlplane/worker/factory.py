@@ -21,7 +21,6 @@ from controlplane.core.state import ClusterState
 from controlplane.core.topics.remote_offsets import with_remote
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, is_remote, topics_of
 from controlplane.core.validation.pattern_rules import TOPICS_REGEX, compiled_regex
-from controlplane.logs.log import check_readable
 from controlplane.plane import ControlPlane
 from controlplane.settings.config_references import references_in
 from controlplane.settings.providers import Providers
@@ -218,7 +217,6 @@ class InstanceFactory:
         for topic in topics[:-1]:  # the connector's own topic may not exist yet
             await offsets.create(topic, topics[-1])
         await plane.follower.follow(topics)
-        await check_readable(plane.log, topics)
         await plane.follower.wait_for(await plane.log.ends(topics))
         # Do not wait for open transactions: those of killed tasks end only when tasks start again.
         state = await self._with_remote(config, awaits_transactions=False)

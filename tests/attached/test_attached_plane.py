@@ -26,19 +26,16 @@ from controlplane.core.commands import (
     OffsetChange,
     PauseConnector,
     PutConfig,
-    ResetOffsets,
 )
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
-from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
+from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plugins import catalogued
 from controlplane.rest.errors import WorkerAnswer
 from tests.attached.test_follow_up import PROFILE, TOPICS, QuickLog, followed
 from tests.outages import until
-from tests.projection.test_follower import connector
-from tests.projection.unreadable_logs import refusal
 from tests.worker.worker_fixture import RecordedNotices
 
 LIMITS = ConnectSettings(patience_ms=40, retry_ms=1, records_ms=1)
@@ -164,24 +161,6 @@ async def test_the_id_of_an_unkeyed_command_is_no_key() -> None:
         assert isinstance(answer, Rejected)
         assert answer.reason is Reason.CONFLICT
         assert len(cluster.sent) == 1
-
-
-async def test_a_reset_of_offsets_that_may_not_be_read_is_not_compared() -> None:
-    """The worker resets the offsets, but no plan can know them; a dry run is refused."""
-    reset = ResetOffsets("orders")
-    async with steered(accept) as cluster:
-        await cluster.log.create_topic("own", 1)
-        cluster.log.refused.add("own")
-        stopped = Record(TOPICS.config, 0, 1, b"target-state-orders", b'{"state":"STOPPED"}')
-        config = connector("orders", **CONFIG, offsets_storage_topic="own")
-        await cluster.log.append([config, stopped])
-        await cluster.follow_up.read_on()
-        async with cluster.plane() as plane:
-            with pytest.raises(LogNotUsable, match=refusal("own")):
-                await plane.plan(reset, profile=None, believe_hooks=True)
-            await plane.carry_out(reset, principal="ada", key="k", profile=None)
-            await until(lambda: not cluster.trail.commands["k"].unfinished)
-    assert outcome_of(cluster.trail.commands["k"])["compared"] == "not compared"
 
 
 def refusing(*refused: str) -> AnswerRequest:

@@ -10,10 +10,10 @@ from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from tests.patience import PATIENCE_S
-from tests.projection.unreadable_logs import PartlyReadableLog
 
 TOPICS = Topics()
 PARTITIONS = {TOPICS.config: 1, TOPICS.offsets: 2, TOPICS.status: 1}
@@ -25,7 +25,7 @@ KEY, VALUE = b'["orders",{"file":"f"}]', b'{"position":1}'
 PLAN = Plan((Step("write", (Draft(TOPICS.offsets, KEY, VALUE),)),))
 
 
-class QuickLog(PartlyReadableLog):
+class QuickLog(MemoryLog):
     """Log in memory with ends from leaders; it keeps the topics whose ends were asked for."""
 
     def __init__(self) -> None:

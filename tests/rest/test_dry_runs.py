@@ -132,7 +132,7 @@ async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
             scene.plane.log,
             context,
             watching=ChangeFeed(follower, scene.plane.log, profile),
-            planner=ReadOnlyPlanner(follower, scene.plane.log, context),
+            planner=ReadOnlyPlanner(follower, context),
             loggers=Loggers(lambda: 0),
         )
         async with client_of(App(service)) as client:

@@ -24,7 +24,6 @@ from controlplane.core.text.value_text import json_line
 from controlplane.core.views.source_progress import SourceProgress
 from controlplane.event_loop import now_ms
 from controlplane.projection.offset_changes import OffsetObserver, read_source_progress
-from controlplane.projection.readable_offsets import check_source_offsets
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import print_json, say
@@ -53,13 +52,11 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
 
     Raises:
         InputRefused: the log has nothing about it.
-        LogNotUsable: the user of the log may not read an offsets topic of the connector.
     """
     observer = OffsetObserver(name, source.topics, exactly_once=source.exactly_once)
     fold = await source.fold(profile, observer=observer)
     state = fold.snapshot()
     check_connector(name, [state])
-    await check_source_offsets(source.log, state, name)
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
     about = describe(state, name, plugins)

@@ -21,8 +21,6 @@ from controlplane.core.plan import GroupOffsets
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.text.redaction import redacted
-from controlplane.logs.log import LogNotUsable
-from controlplane.projection.readable_offsets import check_source_offsets
 from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -118,8 +116,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
             base_path,
             every_path,
         )
-        from controlplane.rest.endpoints.reads import ReadInputs, is_sink  # noqa: PLC0415
-        from controlplane.rest.errors import NotReady  # noqa: PLC0415
+        from controlplane.rest.endpoints.reads import ReadInputs  # noqa: PLC0415
 
         state = await source.state(self.profiles[0])
         reading = ReadInputs(state, self.plugins, source.cluster_id)
@@ -131,13 +128,6 @@ class ViewRequest(msgspec.Struct, frozen=True):
             path: answer(reading._replace(group=groups.get(path)), path)
             for path in ("/", *every_path(state))
         }
-        for name in state.config.connectors:
-            path = f"{base_path(name)}/offsets"
-            if path in answers and not is_sink(reading, name):
-                try:
-                    await check_source_offsets(source.log, state, name)
-                except LogNotUsable as error:
-                    answers[path] = NotReady(str(error)).answer()
         document = {
             path: {"status": response.status, "answer": response.body}
             for path, response in answers.items()

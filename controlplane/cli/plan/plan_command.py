@@ -22,7 +22,6 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unreadable
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.names import is_embedded
-from controlplane.projection.readable_offsets import check_offsets_of
 from controlplane.read_only.forecast import Forecast, forecast
 from controlplane.read_only.read_only_service import decision_context, with_stored_group
 from controlplane.rest.endpoints.pure_requests import command_of
@@ -174,7 +173,6 @@ async def _plan(
         state = await source.state(context.profile)
         try:
             command = await _command(source, state, request)
-            await check_offsets_of(source.log, state, command)
             if request.group is None and as_of is None and is_embedded(source.where):
                 stored = StoredGroups(source.log)
                 context = await with_stored_group(state, command, context, stored)

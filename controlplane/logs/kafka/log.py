@@ -16,6 +16,7 @@ from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import CLOSED, ReadLimits, WriteLimits
+from controlplane.logs.kafka.protocol import read_requests
 from controlplane.logs.kafka.protocol.admin_requests import BROKER_DEFAULT, TopicSpec
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.protocol.errors import topic_error
@@ -207,8 +208,12 @@ class KafkaLog(KafkaReader):
 
         A broker refuses access even to a topic that is empty or does not exist.
         """
-        for failure in (await self.unreadable(topics)).values():
-            raise failure
+        limits = msgspec.structs.replace(self._limits, fetch_wait_ms=0)
+        positions = {(topic, 0): 0 for topic in topics}
+        request = read_requests.fetch_request(positions, "read_uncommitted", limits)
+        for fetched in read_requests.fetched(await self._cluster.ask(request)):
+            if fetched.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise topic_error(fetched.partition[0], fetched.code)
 
     async def claim(self) -> int:
         """Become the only writer: fence every other producer of `transactional_id`.

@@ -18,10 +18,7 @@ from controlplane.client.http.request_errors import LATE
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.logs.log import LogNotUsable
 from controlplane.logs.memory import MemoryLog
-from tests.projection.test_follower import PARTITIONS, connector
-from tests.projection.unreadable_logs import PartlyReadableLog, refusal
 
 
 class StalledCheckedLog(CheckedLog):
@@ -34,26 +31,21 @@ class StalledCheckedLog(CheckedLog):
         raise AssertionError
 
 
-def worker_of(client: httpx.AsyncClient) -> CheckedWorker:
-    """A worker of 3.9."""
-    return CheckedWorker(
-        "http://worker",
-        client,
-        Profile.of("3.9"),
-        "3.9.2",
-        exactly_once=False,
-        cluster_id=None,
-        ours=False,
-    )
-
-
 async def test_a_log_that_was_never_read_has_no_result(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The exit code is that of a log that never stood still, and the report names endpoints."""
     log = StalledCheckedLog(MemoryLog(), topics=Topics(), plugins=Plugins(), typed=False)
     async with httpx.AsyncClient() as client:
-        worker = worker_of(client)
+        worker = CheckedWorker(
+            "http://worker",
+            client,
+            Profile.of("3.9"),
+            "3.9.2",
+            exactly_once=False,
+            cluster_id=None,
+            ours=False,
+        )
         rounds = ComparisonRounds(log, [worker], Patience(timeout_s=0.01, settle_s=0))
         await rounds.compare(lambda *_: None)
     report = CheckReport("kafka://broker", Topics(), [worker], rounds.progress, [])
@@ -64,17 +56,3 @@ async def test_a_log_that_was_never_read_has_no_result(
         False,
         True,
     )
-
-
-async def test_offsets_that_may_not_be_read_are_not_compared() -> None:
-    """An unreadable topic is an error: its offsets would look like a difference."""
-    log = PartlyReadableLog()
-    for topic, partitions in (PARTITIONS | {"own": 1}).items():
-        await log.create_topic(topic, partitions)
-    await log.append([connector("orders", name="orders", offsets_storage_topic="own")])
-    log.refused.add("own")
-    checked = CheckedLog(log, topics=Topics(), plugins=Plugins(), typed=False)
-    async with httpx.AsyncClient() as client:
-        with pytest.raises(LogNotUsable, match=refusal("own")):
-            async with checked.followed([worker_of(client)]):
-                raise AssertionError("compared")

@@ -23,7 +23,6 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from controlplane.projection.readable_offsets import check_source_offsets
 from controlplane.rest.endpoints.pure_requests import (
     answer,
     connector_paths,
@@ -104,9 +103,7 @@ class CheckedLog:
                         limits=self._limits,
                     )
                     self._followers[worker.exactly_once] = await stack.enter_async_context(follower)
-                state = await self._followers[worker.exactly_once].state(worker.profile)
-                for connector in state.config.connectors:
-                    await check_source_offsets(self._log, state, connector)
+                await self._followers[worker.exactly_once].state(worker.profile)
             yield
 
     async def read(self, workers: Iterable[CheckedWorker]) -> Mapping[str, ClusterState]:

@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from typing import TypeVar
 
-import msgspec
-
 from controlplane.core.entry import Batch, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.event_loop import backoff
@@ -14,7 +12,6 @@ from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.protocol import read_requests
 from controlplane.logs.kafka.protocol.admin_requests import topic_configs, topic_configs_request
-from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
 from controlplane.logs.kafka.protocol.metadata import ClusterLayout
 from controlplane.logs.kafka.protocol.read_requests import Isolation
@@ -23,9 +20,6 @@ from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 
 T = TypeVar("T")
-
-_NO_POSITION = 2**63 - 1
-"""Position that no partition has: the greatest one of Kafka's protocol."""
 
 LAYOUT_S = 1.0
 """Lifetime of the leaders that `KafkaReader.ends_from_leaders` caches, in seconds."""
@@ -171,21 +165,6 @@ class KafkaReader:
             for answer, configs in topic_configs(await self._cluster.ask(request))
             if (policy := configs.get(CLEANUP)) not in {None, COMPACT_ONLY}
         ]
-
-    async def unreadable(self, topics: Iterable[str]) -> Mapping[str, LogError]:
-        """Return the topics whose records this user may not read, each with the error of a read.
-
-        A request for the end of a topic needs another right. So this method fetches each topic from
-        a position that no topic has. The broker checks the right first, and sends no records.
-        """
-        positions = {(topic, 0): _NO_POSITION for topic in topics}
-        limits = msgspec.structs.replace(self._limits, fetch_wait_ms=0)
-        request = read_requests.fetch_request(positions, self._isolation, limits)
-        return {
-            fetched.partition[0]: topic_error(fetched.partition[0], fetched.code)
-            for fetched in read_requests.fetched(await self._cluster.ask(request))
-            if fetched.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        }
 
     async def close(self) -> None:
         """Close all connections; running reads and tails raise `LogUnavailable`."""
