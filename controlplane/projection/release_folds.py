@@ -21,7 +21,8 @@ AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Maximum bytes of the values that are folded without a pause, together: 200 ms of unusual JSON."""
+"""Maximum bytes of values that are folded without a pause, counted for each release: they take up
+to 200 ms if their JSON is unusual."""
 
 LONG_VALUE = 1 << 14
 """Longest value, in bytes, whose entry is folded in the event loop; longer ones use a thread.
@@ -350,7 +351,7 @@ class ReleaseFolds:
         """
         async with self._lock:
             folds = {*self._recent.values(), *self._pinned.values()}
-            entries = _few_entries(batches)
+            entries = _few_entries(batches, len(folds))
             if entries is None or any(fold.subscriptions for fold in folds):
                 await run_to_end(self._fold_in_slices(folds, batches))
             else:  # without an await, so no cancellation can stop it half-way
@@ -461,8 +462,11 @@ def _ends_of(batches: Iterable[Batch]) -> dict[TopicPartition, int]:
     return ends
 
 
-def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
-    """Return the entries in the one order if they can be folded without a pause; else None."""
+def _few_entries(batches: Sequence[Batch], folds: int) -> Sequence[Entry] | None:
+    """Return the entries in the one order if all folds can apply them without a pause; else None.
+
+    `folds`: number of releases that are folded.
+    """
     entries: list[Entry] = []
     for batch in batches:
         if len(entries) + len(batch) > AT_ONCE:
@@ -470,7 +474,7 @@ def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
         entries += batch.entries()
     entries = in_order(entries)
     value_bytes = [len(entry.value or b"") for entry in entries]
-    if max(value_bytes, default=0) > LONG_VALUE or sum(value_bytes) > AT_ONCE_BYTES:
+    if max(value_bytes, default=0) > LONG_VALUE or sum(value_bytes) * folds > AT_ONCE_BYTES:
         return None
     return entries
 
