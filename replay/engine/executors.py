@@ -112,7 +112,19 @@ class ProcessExecutor:
             except BaseException:
                 for child in {*active_children()} - earlier_children:
                     child.terminate()
+                _end_results(pool)
                 raise
+
+
+def _end_results(pool: ProcessPoolExecutor) -> None:
+    """End the pipe of the results, whose other writers are the processes of the pool.
+
+    Such a process may have died while it sent a result. The pool's thread would wait for the rest
+    without end, because this process has a writing end of the pipe, too.
+    """
+    results: Any = getattr(pool, "_result_queue", None)
+    if results is not None:
+        results._writer.close()  # noqa: SLF001 - `ProcessPoolExecutor` has no method for it
 
 
 def end_with_parent() -> None:

@@ -1,0 +1,45 @@
+"""A caller that leaves a pool of processes never waits for a result that is sent by half."""
+
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from replay.engine.executors import ProcessExecutor
+from tests.patience import PATIENCE_S
+from tests.replay.cli.replay_calls import wait_for
+
+ANNOUNCED_BYTES = 1_000
+
+
+def sent_by_half(folder: Path) -> Iterator[str]:
+    """Yield a result in the folder `whole`; else send the beginning of one, and wait."""
+    if folder.name == "whole":
+        yield "whole"
+        return
+    wait_for(folder / "go")
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    pipe = frame.f_locals["result_queue"]._writer.fileno()
+    os.write(pipe, struct.pack("!i", ANNOUNCED_BYTES) + b"half")
+    (folder / "sent").touch()
+    time.sleep(10 * PATIENCE_S)
+
+
+def test_a_caller_may_leave_while_a_result_is_sent(tmp_path: Path) -> None:
+    """The pool ends its processes, and reads no further bytes of the result."""
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    half.mkdir()
+    results = ProcessExecutor(2).run(sent_by_half, [whole, half])
+    assert next(iter(results)) == ["whole"]
+    (half / "go").touch()
+    wait_for(half / "sent")
+    leaving = threading.Thread(target=results.close, daemon=True)  # type: ignore[attr-defined]
+    leaving.start()
+    leaving.join(PATIENCE_S)
+    assert not leaving.is_alive()
