@@ -21,8 +21,10 @@ AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Maximum bytes of values that are folded without a pause, counted for each release: they take up
-to 200 ms if their JSON is unusual."""
+"""Maximum bytes of values that are folded without a pause, counted for each release.
+
+Unusual JSON of this size takes up to 200 ms.
+"""
 
 LONG_VALUE = 1 << 14
 """Longest value, in bytes, whose entry is folded in the event loop; longer ones use a thread.
