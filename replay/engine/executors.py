@@ -120,7 +120,7 @@ def _end_results(pool: ProcessPoolExecutor) -> None:
     """End the pipe of the results, whose other writers are the processes of the pool.
 
     Such a process may have died while it sent a result. The pool's thread would wait for the rest
-    without end: as long as this process can write to the pipe, the pipe has no end.
+    without end. The pipe has no end as long as this process can write to it.
     """
     results: Any = getattr(pool, "_result_queue", None)
     if results is not None:
