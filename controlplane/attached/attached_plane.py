@@ -273,7 +273,9 @@ class AttachedPlane:
     def _begin(self, request: CommandRequest) -> _QueuedRequest:
         job = _QueuedRequest(request)
         if self._locks.is_held(queue_of(request.command)):
-            self._idle.begin()  # the connector's earlier command may be waiting for an idle moment
+            # The connector's earlier command may hold the lock while it waits for an idle moment.
+            # This call ends that wait, so that the new command gets the lock sooner.
+            self._idle.begin()
         job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         self._running[request.command_id] = job
         job.task.add_done_callback(lambda task: self._ended(job, task))

@@ -171,7 +171,9 @@ async def check_topics(
                     f"{worker.url} is a worker of another Connect cluster than topic "
                     f"{state.topics.config}: {difference}; check --connect-url and --config-topic"
                 )
-            is_last_try = is_over  # an earlier worker may have used up the time
+            # Earlier workers may have used up the time. So each worker gets one more try after the
+            # deadline: this worker or the follower may only lag behind.
+            is_last_try = is_over
             await asyncio.sleep(limits.retry_ms / 1_000)
 
 
@@ -203,9 +205,10 @@ class _ShownConnector(msgspec.Struct, frozen=True):
 
 
 def _configs(shown: Any) -> dict[str, Any] | None:
-    """Configs by connector; a hidden config is None. Returns None if `shown` lists no connectors.
+    """Configs by connector; None if `shown` is no list of connectors.
 
-    Before 2.3 a worker lists names alone.
+    A config is None if `shown` has only the connector's name. Before 2.3, a worker lists names
+    alone.
     """
     try:
         listed = msgspec.convert(shown, dict[str, _ShownConnector] | list[str])

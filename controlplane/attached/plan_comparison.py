@@ -113,7 +113,11 @@ def topics_of(plan: Plan, topics: Topics) -> tuple[str, ...]:
 
 
 def _matches(plan: Plan, pool: Sequence[Entry]) -> Iterator[tuple[Draft, Entry | None]]:
-    """Each planned record with the entry that it became: an equal one, else one of its key."""
+    """Yield each planned record with its entry: one with the same key and an equal value.
+
+    Without such an entry, the first one with the same key; None: no entry has the key. Each entry
+    belongs to at most one planned record.
+    """
     left: dict[tuple[str, bytes | None], list[Entry]] = {}
     for entry in pool:
         left.setdefault((entry.topic, entry.key), []).append(entry)

@@ -54,9 +54,11 @@ def scenario() -> None:
     "--via",
     multiple=True,
     metavar="NAME",
-    help="Compare with the fold NAME of an installed package as well. May be repeated.",
+    help="Compute each view with another fold, too, and print the differences. A fold computes a "
+    "worker's state from a log. NAME: name under which an installed package registers the fold, "
+    "for example spark. May be repeated.",
 )
-@click.option("--spark", is_flag=True, help="Compare with Spark as well, like --via spark.")
+@click.option("--spark", is_flag=True, help="Compute each view with Spark, too, like --via spark.")
 @click.option(
     "-o",
     "--output",

@@ -55,8 +55,10 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     end_delay_ms: int = 5
     """Longest time for which the "finished" record of an answered command waits for the next
-    command, to share its append. On Kafka this saves one of three appends per command. Logs without
-    fast batches (`HasFastBatches`) never delay the record: it is part of the last batch."""
+    command, to share its append. On Kafka this saves one of three appends per command.
+
+    The record waits only on a log that appends to one partition much faster than to several
+    (`HasFastBatches`). On other logs it is part of the command's last batch, without a delay."""
 
     refusal_max_bytes: int = 16_384
     """Maximum size of a refused command's record; a larger one is cut to an excerpt. At 600 records
@@ -109,10 +111,11 @@ Job = TypeVar("Job", bound=HasTask)
 async def job_to_join(running: Mapping[str, Job], command_id: str) -> Job | None:
     """Return the job that runs a command id; wait for the end of a job that is cancelled.
 
-    A callback of its task removes each job from the mapping.
+    Each task must have a done callback that removes its job from `running`. Without it, this
+    function never returns for a cancelled job.
     """
     while (job := running.get(command_id)) is not None and job.task.cancelling():
-        await asyncio.wait([job.task])  # its callback has then removed the job
+        await asyncio.wait([job.task])  # the callback of the task has then removed the job
     return job
 
 

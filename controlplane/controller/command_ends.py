@@ -43,8 +43,8 @@ class CommandEnds:
         self._in_doubt = in_doubt
         self._waiting: list[RequestDrafts] = []
         self._under_way: dict[asyncio.Future[Sequence[Position]], frozenset[str]] = {}
-        """Appends that include ends; each future has the positions that were written. The values
-        are the queues of the ends."""
+        """Running appends that include ends. Key: future of the positions that the append has
+        written. Value: names of the queues whose ends it includes."""
         self._flushes: set[asyncio.Task[Sequence[Position]]] = set()
         """Running appends that contain only ends. A caller that is cancelled does not stop them."""
         self._timer: asyncio.TimerHandle | None = None
@@ -73,7 +73,8 @@ class CommandEnds:
         """Wait until no end of a queue is under way.
 
         Raises:
-            LogUnavailable: one could not be written; the next command must not begin before it.
+            LogUnavailable: an end of the queue could not be written. The next command of the queue
+                must not begin before that end is written.
         """
         while under_way := [end for end, queues in self._under_way.items() if queue in queues]:
             await asyncio.wait(under_way)
@@ -108,7 +109,8 @@ class CommandEnds:
             self._flushes.add(flush)
             flush.add_done_callback(self._flushes.discard)
             flush.add_done_callback(retrieve_exception)  # a failure is reported to `failed`
-            # Concludes a task that is cancelled before it runs.
+            # A task that is cancelled before it runs never enters `_append`. So this callback
+            # resolves `written`, for which other commands may wait.
             flush.add_done_callback(lambda _: self._conclude(written, []))
 
     def _announced(self, ends: Sequence[RequestDrafts]) -> "asyncio.Future[Sequence[Position]]":
@@ -146,6 +148,7 @@ class CommandEnds:
     def _conclude(
         self, written: "asyncio.Future[Sequence[Position]]", positions: Sequence[Position]
     ) -> None:
+        """Note that an append is no longer under way; resolve its future, unless it is resolved."""
         self._under_way.pop(written, None)
         if not written.done():
             written.set_result(positions)

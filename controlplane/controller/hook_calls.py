@@ -15,11 +15,11 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Time in seconds after which `close` ends the dry runs that still wait for a call.
+"""Time in seconds from `HookCalls.close` to the end of the dry runs that still wait for a call.
 
-`close` itself returns at once. Only dry runs still wait: before `close`, `Controller.close` cancels
-the commands that wait for a call. By default, a Java worker waits equally long for its tasks to
-stop (`task.shutdown.graceful.timeout.ms`).
+`Controller.close` first cancels the commands that wait for a call. Then it calls `HookCalls.close`,
+which returns at once. So no command waits for a call any more, but a dry run may. By default, a
+Java worker waits equally long for its tasks to stop (`task.shutdown.graceful.timeout.ms`).
 """
 
 
@@ -31,13 +31,17 @@ class HookCalls:
     """
 
     def __init__(self, timeout_ms: int, values: HasConfigValues | None = None) -> None:
-        """`values`: resolve the references in configs; None: hooks get the references."""
+        """`values`: resolves the references to config providers in a connector's config.
+
+        None: hooks get the config with unresolved references.
+        """
         self._values = values
         self._timeout_s = timeout_ms / 1_000
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calls: set[asyncio.Task[HookOutcome]] = set()
         self._closed: Exception | None = None
-        """Error of decisions that still wait for a call `CLOSE_S` after `close`."""
+        """The exception that was given to `close`. Decisions that still wait for a call raise it,
+        `CLOSE_S` seconds after `close`. None: those decisions are cancelled."""
 
     async def outcome(self, hook: Hook, question: AskHook) -> HookOutcome:
         """Call a hook; return what it did, or a failure if it does not return in time.

@@ -239,8 +239,8 @@ class LogGroups(StoredGroups):
 class EmbeddedActions(LogGroups):
     """External actions of a control plane without a worker, on an embedded log.
 
-    They read and change the groups that a worker has stored in the log. A log without groups stays
-    without their topic.
+    They read and change the groups that a worker has stored in the log. They never create the topic
+    of committed offsets (`GROUPS_TOPIC`): only a worker creates it.
     """
 
     async def perform(self, action: AnyAction) -> None:

@@ -100,7 +100,7 @@ COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
 
 
 class RequestDrafts(NamedTuple):
-    """Records to append, and the request whose id and user their headers name."""
+    """Records to append for one request. Their headers have the request's command id and user."""
 
     request: CommandRequest
     drafts: Sequence[Draft]
@@ -290,7 +290,7 @@ class PlanExecution:
         return None
 
     async def _try(self, request: CommandRequest, step: Step) -> Rejected | None:
-        """Execute an action or best-effort step; return the refusal if the command fails by it."""
+        """Execute an action or best-effort step; return the refusal if the command must fail."""
         try:
             if step.action is None:
                 await self._append(request, step.records)

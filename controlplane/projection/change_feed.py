@@ -28,12 +28,15 @@ MISSED_AT_ONCE = 1_000
 """Maximum missed records whose changes are computed before the first is sent, some MB."""
 
 MISSED_READS = 4
-"""Maximum concurrent reads of up to `MISSED_AT_ONCE` missed records. Longer reads are counted
-separately, with the same maximum. A long read holds a state and all missed records until the
-watcher has them. Further watchers wait."""
+"""Maximum number of short reads of missed records that run at once; further reads wait.
+
+A read is short if it has up to `MISSED_AT_ONCE` records. Long reads are counted separately, with
+the same maximum. A long read keeps a state and all missed records in memory, until the watcher has
+taken them."""
 
 RELEASES_WATCHED = 8
-"""Maximum releases with watchers: each costs a state, and time for every entry."""
+"""Maximum number of releases that have watchers. Each of them takes memory for a state, and
+time to fold every new entry and to compute its changes."""
 
 
 class TooSlow(Exception):
@@ -115,8 +118,7 @@ class ChangeFeed:
     ) -> AsyncGenerator[ChangeEvent, None]:
         """Yield every change from now on, or since an earlier position. Ends when `end` is called.
 
-        For each new record, the views of its connector are compared. Each watched release needs a
-        state.
+        For each new record, the views of its connector before and after the record are compared.
 
         Raises:
             TooSlow: more than `CHANGES_WAITING` changes waited.

@@ -58,9 +58,10 @@ class FollowedTopics:
         """Wait until a topic outside of `followed` must be followed, or a followed one has changed.
 
         `partitions`: number of partitions per topic before the tail began. A tail does not read
-        partitions that are added afterwards. Additional partitions, deleted topics and offsets
-        topics of connectors are polled; a requested topic ends the wait at once. A requested topic
-        that the log lacks is polled too: a replaced log may have lost it.
+        partitions that are added afterwards. A request for a new topic (`add`) ends the wait at
+        once. Polling finds the other changes: additional partitions, deleted topics, and offsets
+        topics of connectors. A replacement of the log may lack a requested topic. Polling also
+        finds such a topic once it exists again.
         """
         previous, followed = None, {*followed}
         while True:

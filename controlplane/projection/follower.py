@@ -349,10 +349,12 @@ class LogTail:
     async def _notice_interruptions(self) -> None:
         """Report that the tail is interrupted or goes on again: the tail itself raises no error.
 
-        This polls a local flag, because a request could hang during an outage. A pause precedes the
-        first poll, so that an outage is reported only once. `run` calls this method again in each
-        attempt to follow the log. If the attempt fails during the pause, `failure` stays set, and
-        `_fail` does not report the outage again.
+        This polls a local flag, because a request could hang during an outage.
+
+        `run` calls this method in each attempt to follow the log. During an outage, an attempt may
+        fail although the flag reports no interruption. A poll before this failure would call
+        `_recover`, and `_fail` would then report the same outage again. So a pause precedes the
+        first poll.
         """
         log = self._log
         while True:

@@ -4,11 +4,14 @@ A moment includes all records up to a rank: a position in the one order of all p
 (`core.order`). A snapshot replaces the records of each partition before an end offset. The
 snapshot's header has this offset, and the latest timestamp before it. Offset and timestamp give the
 rank of the last replaced record in the partition. If the moment includes this rank, it includes all
-records before the end offset. Otherwise it excludes all records from the end offset on. Only the
-records in between are read.
+records before the end offset. Otherwise it excludes all records from the end offset on.
 
-Each partition is treated separately. So late records do no harm, and snapshots of any release are
-usable.
+Each snapshot of a topic tells in this way whether the moment lies before or after its end offset.
+So the search reads only the records between the nearest end offsets before and after the moment.
+
+Within a partition, ranks ascend with the offsets even if timestamps do not. So a late record, with
+the timestamp of a slow clock, does no harm here. The search uses only the headers of snapshots,
+whose offsets and timestamps do not depend on a release. So snapshots of any release are usable.
 """
 
 import asyncio

@@ -132,8 +132,8 @@ class _SnapshotWriter:
         """Return True if enough records have arrived since the newest snapshot.
 
         The minimum is `tail_records`, or the number of rows of the newest snapshot if that is
-        greater. So the cost of writing is limited: all earlier snapshots together have at most one
-        row per received record.
+        greater. So after a snapshot with a million rows, the next one is due a million records
+        later. This limits the cost of writing to about one row per received record.
         """
         newest = await self._newest()
         first_counted = (
@@ -143,7 +143,11 @@ class _SnapshotWriter:
         return sum(upto) - sum(first_counted) >= max(self._settings.tail_records, rows)
 
     async def make(self, upto: Sequence[int]) -> bool:
-        """Store a snapshot of the settled records; return False if a removal dropped it."""
+        """Store a snapshot of the settled records.
+
+        Returns False if compaction or retention has removed records of the topic meanwhile: the log
+        has then dropped the snapshot.
+        """
         number = await self._store.begin(self._topic, self._kind)
         settled = await self._watermark(upto)
         await load_topics(self._log, self._fold, [self._topic], {self._topic: settled.ends})

@@ -146,7 +146,8 @@ class World:
     ) -> list[Position]:
         """Append records as a foreign writer would, one millisecond apart.
 
-        After a transaction each partition written to has a marker: an offset without entry.
+        A transaction ends with a marker in each partition that it wrote to. The marker takes an
+        offset, but is no entry.
         """
         self.pass_ms()
         ends = list((await self.log.ends([topic]))[topic])

@@ -53,12 +53,19 @@ class AnswerProgress:
 
     @property
     def is_open(self) -> bool:
-        """True if the comparison must go on: a difference may still disappear."""
+        """True if a further round would ask the worker for this answer again.
+
+        A result `DIFFERS` is also checked again: the difference may still disappear.
+        """
         return self.standing not in (Agreement.AGREES, Agreement.LEFT_OUT)
 
     @property
     def is_decided(self) -> bool:
-        """True if nothing is left to wait for."""
+        """True if this comparison needs no further round.
+
+        A result `DIFFERS` is decided, because the difference has stayed for the settle time. Such a
+        result is still open: if other comparisons need further rounds, these check it again.
+        """
         return self.standing in (Agreement.AGREES, Agreement.LEFT_OUT, Agreement.DIFFERS)
 
     def take(self, answers: ComparedAnswers, now_s: float, settle_s: float) -> None:

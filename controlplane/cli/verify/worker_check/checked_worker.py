@@ -55,7 +55,8 @@ class CheckedWorker(NamedTuple):
     version: str
     exactly_once: bool
     cluster_id: str | None
-    """Id of its Kafka cluster; of an embedded log if our service serves one. None: unknown."""
+    """Id of the worker's Kafka cluster. Our service may serve an embedded log: then this is the id
+    of that log. None: unknown."""
     ours: bool
 
     async def ask(self, path: str) -> RecordedAnswer | Unanswered:

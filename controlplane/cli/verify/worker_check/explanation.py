@@ -60,7 +60,8 @@ class Explanation(NamedTuple):
 class DifferingPart(NamedTuple):
     """An endpoint of one connector, with the differing answers of worker and log.
 
-    If the compared answers are lists, these two answers are made from one differing element.
+    A worker and its log may have been compared by their lists of connectors. `worker` and `log` are
+    then not these lists. Each is made from what its list has about `connector` (`differing_part`).
     """
 
     connector: str
@@ -135,7 +136,9 @@ class _Course:
         """Record from which on the fold no longer gives the worker's answer. None if the fold gives
         that answer at the end, or never gave it."""
         self.orphan: Entry | None = None
-        """Last commit, if it found no connector config and a starting worker drops it."""
+        """Last task commit, if the connector has no config at that point of the log. A worker that
+        starts now drops the tasks of this commit. Always None for a release that keeps them: its
+        profile lacks `commit_needs_config`."""
         self.ignored: tuple[Entry, RecordFate] | None = None
         """Last record about the connector that is not accepted, with its fate."""
 
@@ -164,7 +167,7 @@ class _Course:
         self._matched = matches
 
     def _is_dropped(self) -> bool:
-        """True if a commit now would be dropped because there is no connector config."""
+        """True if the fold drops a commit at this point, because there is no connector config."""
         configured = self._fold.config.of(self._connector).connectors is not None
         return self._fold.profile.commit_needs_config and not configured
 
