@@ -288,8 +288,8 @@ class Source:
 
         A pair with the offset None removes the offset of its partition. None or an empty list adds
         nothing. `offsets` is a copy: changes to it have no effect. After a `RetriableError` the
-        commit goes on without further offsets. Only `kip`, the default of `--release`, calls this
-        method.
+        commit goes on without further offsets. The runtime calls this method only with
+        `--release kip`, which is the default: no release of Kafka has KIP-910.
 
         The runtime calls it while `read` waits, in a `yield` or in an `await` of its own. Suppose
         that `read` keeps its position in a field, and that this method returns the field. Then

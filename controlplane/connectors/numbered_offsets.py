@@ -1,4 +1,4 @@
-"""Offsets that are one number: how many lines or orders a source has read of a partition."""
+"""Offsets with one number, such as the number of lines that a source has read of a file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ def committed_number(task: SourceRun, partition: Mapping[str, Any], field: str) 
     """Return the number in the committed offset of a partition; 0 without an offset.
 
     Raises:
-        ConnectError: the offset has no such number. Before its first start, a connector may have
-            been created with offsets that no hook has checked.
+        ConnectError: the offset has no such number. The hook `alter_offsets` refuses such an
+            offset. But a service that knows the class only from a catalogue cannot call this hook.
     """
     offset = task.offset(partition)
     if offset is None:
@@ -29,8 +29,11 @@ def committed_number(task: SourceRun, partition: Mapping[str, Any], field: str) 
 def check_numbers(offsets: OffsetPairs, fields: Mapping[str, str]) -> bool:
     """Accept offsets that a request sets, for the hook `alter_offsets` (KIP-875).
 
-    `fields`: the only field of a partition, and the field of its offset with the number. An offset
-    None removes the offset of any partition.
+    A partition must have exactly one field. `fields` maps the name of this field to the name of the
+    number in the offset. So `{"file": "line"}` accepts the offset `{"line": 7}` of the partition
+    `{"file": "a"}`. Further entries of `fields` are further kinds of partitions.
+
+    An offset None is a removal. It is accepted for a partition with any fields.
 
     Raises:
         ValueError: an offset is refused.

@@ -40,9 +40,10 @@ RestartCallback = Callable[[RestartInstances], Awaitable[None]]
 
 
 class WorkerActions:
-    """`ExternalActions` of a worker: they resolve the references to config providers in plans.
+    """Performs external actions for the control plane of a worker (`ExternalActions`).
 
-    A plan has the steps of a command of the control plane; some steps are such actions.
+    An action may contain client settings of a connector. They may have references to config
+    providers, such as `${file:…}`. This class replaces the references by their values first.
     """
 
     def __init__(

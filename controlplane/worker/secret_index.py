@@ -67,7 +67,11 @@ Span = tuple[int, int]
 
 
 def forms_of(secret: str) -> set[str]:
-    r"""Return the texts to search for: the secret, its bare text, and that of its bytes.
+    r"""Return the texts to search for: the secret, its bare text, and further forms.
+
+    A message may show the UTF-8 bytes of a secret beyond ASCII: for the secret `grün`, it shows
+    `gr\xc3\xbcn`. The bare text of this message has one character for each byte: `grÃ¼n`. So
+    `grÃ¼n` is another form of the secret `grün`.
 
     A message may have a backslash directly in front of the secret. Then the start of the secret can
     look like an escape. With the secret `x41bc`, the message has `\x41bc`, whose bare text is

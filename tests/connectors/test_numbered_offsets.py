@@ -68,7 +68,7 @@ def test_other_offsets_are_refused(
 
 
 def test_a_committed_offset_without_a_number_is_named() -> None:
-    """Offsets that a creation has set are not checked, so the task tells what is wrong."""
+    """An offset that no hook has checked may lack the number: the task's error shows the offset."""
     number = committed_number(run_with({"line": 7}), {"file": "a"}, "line")
     assert number == 7
     assert committed_number(run_with(None), {"file": "a"}, "line") == 0

@@ -213,7 +213,7 @@ async def test_a_failing_close_of_lost_partitions_fails_the_task(
 
 
 async def test_a_sink_seeks(broker: Broker, own_topics: Topics, new_topic: NewTopic) -> None:
-    """A rewind in `open` precedes all records; one in `put` repeats records, also earlier ones."""
+    """A rewind in `open` takes effect before the first record; one in `put` may go back further."""
     topic = await new_topic(1, cleanup__policy="delete")
     await produce(broker, topic, "0", "1", "2")
     config = config_of(SeekingSink) | {

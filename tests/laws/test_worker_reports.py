@@ -119,7 +119,7 @@ def status_of(state: ClusterState, task: int) -> Status | None:
 def test_an_outdated_safe_report_is_not_written(
     taken: list[Any], drawn: list[AppendFate], read_back_s: float
 ) -> None:
-    """L1: a safe report is dropped if the writer has read a newer generation of another worker.
+    """L1: a safe report is dropped if the writer has read a higher generation of another worker.
 
     L4: it writes all other reports. Then the last record of a task is our worker's last report,
     unless the other worker reports this task, too.
@@ -172,7 +172,7 @@ def test_an_outdated_safe_report_is_not_written(
 
 @pytest.mark.parametrize(("generation", "written"), [(0, True), (1, True), (4, False)])
 def test_a_safe_report_of_a_connector(generation: int, written: bool) -> None:
-    """L1 for connectors: only a newer generation of another worker prevents the report."""
+    """L1 for connectors: only a higher generation of another worker prevents the report."""
     world = ReportWorld([], 0.0)
 
     async def life(world: ReportWorld) -> None:

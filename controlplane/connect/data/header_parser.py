@@ -263,9 +263,10 @@ def hashable(key: Any) -> Any:
 
 
 _Entries = dict[Any, tuple[Any, Any]]
-"""Entries of a map: pairs of key and value, by the identity of the key in Java (`frozen`).
+"""Pairs (key, value) of a map. The dict finds each pair by the `frozen` form of its key.
 
-The keys 1, 1.0 and true differ in Java, but a Python dict takes them as one key.
+Without this form, a Python dict would take the keys 1, 1.0 and True as one key. In Java, these keys
+are not equal.
 """
 
 

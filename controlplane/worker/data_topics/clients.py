@@ -251,7 +251,8 @@ class RebalanceCallbacks(Protocol):
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Open these partitions; the consumer is at their committed offsets.
 
-        A rebalance ends with this call, even without new partitions, unless the next one has begun.
+        The consumer makes this call at the end of a rebalance, even without new partitions. If the
+        next rebalance has begun by then, the call for the earlier rebalance is left out.
         """
         ...
 

@@ -223,11 +223,10 @@ class KafkaClients:
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
-        """Open a writer for copies of a task's offsets.
+        """Open a writer of the worker's offsets topic, for copies of a task's offsets.
 
-        If a task commits to another topic than the worker's offsets topic, the worker's topic gets
-        a copy (`OffsetBatches`). None: the task's producer uses the worker's cluster, so this
-        producer can write the copies.
+        There are copies if the task commits its offsets to another topic (`OffsetBatches`). None:
+        the task's producer uses the worker's cluster. Then this producer writes any copies itself.
         """
         if self.offsets.remote_topic(config) is None:
             yield None

@@ -193,10 +193,11 @@ class ClaimedOffsetWriter:
     async def _append_each(
         self, by_partition: dict[int, list[Record]], refusals: list[BatchTooLarge]
     ) -> None:
-        """Append to all partitions concurrently; keep the records that must be appended again.
+        """Append to all partitions concurrently; delete finished partitions from `by_partition`.
 
-        A failure of a partition with an offset that is too large goes to `refusals`. The partition
-        counts as done, so a retry after an outage appends only the others.
+        So `by_partition` keeps the records that a retry after an outage must append. If an offset
+        is too large for its topic, the error goes to `refusals`. Its partition then counts as
+        finished, because `_append` has appended the other offsets.
         """
         appends = [self._append(records) for records in by_partition.values()]
         outcomes = await asyncio.gather(*appends, return_exceptions=True)

@@ -305,7 +305,10 @@ def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPart
 
 
 def _plain_partition(origin: str, partition: Any) -> KafkaPartition:
-    """Return a plain copy: methods of an author's subclass would run in the worker's loop.
+    """Return the topic as a plain `str` and the partition number as a plain `int`.
+
+    The author's code may pass instances of subclasses of `str` and `int`. Without the conversion,
+    methods of these subclasses would run in the worker's event loop.
 
     Raises:
         ConnectError: it is no pair (topic, partition).

@@ -69,7 +69,8 @@ def checked_item(
         case Mark(offsets):
             return Mark(tuple(checked_offsets(offsets) or ()))
         case Idle(seconds):
-            return Idle(_pause_s(seconds))  # a subclass has methods of the author
+            # Not the item itself: an author's subclass of `Idle` may override methods.
+            return Idle(_pause_s(seconds))
         case TransactionCommit() | TransactionAbort():
             return item
     raise ConnectError(

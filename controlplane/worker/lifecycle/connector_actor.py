@@ -390,7 +390,7 @@ class ConnectorActor:
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log's task configs differ, or were generated from an older connector config.
 
-        Only profiles with `commit_needs_config` record that config. Others compare task configs.
+        Without `commit_needs_config`, this origin is not recorded: only the task configs count.
         """
         state, name = self._around.state(), self._name
         tasks = state.config.tasks.get(name, {})

@@ -136,7 +136,8 @@ class ConnectorInstance:
                 return
             if self._target is not None and self._target is not self._current:
                 await self._transition(self._target)
-            # After a `go` during this transition, another one follows.
+            # A call of `go` during the transition sets `_changed`. Then the loop begins the next
+            # transition, and `settled` waits for the end of that one, too.
             if self._ending or not self._changed.is_set():
                 self._settled.set()
 

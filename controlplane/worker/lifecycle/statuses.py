@@ -34,8 +34,8 @@ MAX_GENERATION = 2**31 - 1
 class StatusWriter:
     """Writes statuses in the order of the calls; no caller waits for the log.
 
-    A worker drops a *safe* status if the status that it last read is another worker's, of a newer
-    generation.
+    A *safe* status must not replace a newer status of another worker (Kafka: `putSafe`). So the
+    writer drops it if the last status read has another worker's id and a higher generation.
     """
 
     def __init__(  # noqa: PLR0913 - parts of the worker, by name only
@@ -57,7 +57,11 @@ class StatusWriter:
         self._state = state
         self._epoch = epoch
         self._earlier_generations = max(0, _newest_generation(state().status) + 1 - epoch())
-        """Number to add to the epoch; on brokers, each process counts its epochs anew."""
+        """Number to add to the epoch: the sum is the generation in this worker's statuses.
+
+        On brokers, each process counts its epochs from 1. Without this number, the generation could
+        be lower than in statuses of earlier processes.
+        """
         self._partitions = partitions
         self._now_ms = now_ms
         self._notices = notices

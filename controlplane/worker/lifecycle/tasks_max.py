@@ -17,7 +17,8 @@ def tasks_max(config: Mapping[str, Any]) -> int:
     """Return the limit of a connector's tasks. `config`: with its references resolved.
 
     Raises:
-        ConnectError: it is no integer above 0. A command cannot check the value of a reference.
+        ConnectError: the limit is no integer above 0. Commands refuse such a `tasks.max`.
+            But they accept any reference, such as `${file:…}`, because they do not read its value.
     """
     try:
         limit = parse(_LIMIT, str(config.get(_LIMIT.name) or 1), lambda _key, _text: None)

@@ -197,7 +197,9 @@ def _known_time(timestamp: int | None) -> int | None:
 
 
 def _plain(kind: str, number: object, bits: int) -> int:
-    """Return the number of a field as a plain `int`: an author's subclass may override methods.
+    """Return the number of a field as a plain `int`.
+
+    The author's code may pass an instance of a subclass of `int` that overrides methods.
 
     Raises:
         DataError: it is no number, or Java's type of the field cannot hold it.

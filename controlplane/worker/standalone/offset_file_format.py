@@ -1,8 +1,10 @@
 """Format of a standalone worker's offsets file: a serialized `HashMap<byte[], byte[]>` of Java.
 
 Kafka: `FileOffsetBackingStore`; the format: Java Object Serialization Specification, chapter 6.
-Any other Java object is refused. A file that is shorter than a length or a size in it is refused,
-too. So the size of the file limits the time and the memory that the decoder needs.
+The decoder refuses any other Java object. The file contains the number of its entries, and the
+length of each key and value. If the file ends before all of these entries and bytes, the decoder
+refuses it, too. So wrong numbers never make the decoder use much time or memory: the size of the
+file limits both.
 """
 
 import struct

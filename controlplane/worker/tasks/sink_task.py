@@ -440,7 +440,8 @@ class SinkTaskRun:
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Open the new partitions, if any. Partitions that the task has paused stay paused.
 
-        A rewind or a pause by `open` precedes all records, as in Kafka.
+        The author's `open` may rewind or pause partitions. As in Kafka, this takes effect before
+        the task gets further records.
         """
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
