@@ -34,6 +34,7 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
+from replay.archive.integrity import checked
 from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.engine.local_engine import LocalEngine
@@ -181,7 +182,7 @@ def planned(store: ArchiveStore, moment: str | None = None) -> int:
     kip = [Profile.of("kip")]
     names = layout.clusters(store)
     plans = concurrently(
-        lambda name: LocalEngine(open_cluster(store, name)).plan(moment, kip), names
+        lambda name: LocalEngine(checked(open_cluster(store, name))).plan(moment, kip), names
     )
     return sum(1 for _ in plans)
 

@@ -92,7 +92,7 @@ class DirectorySource(FileConnector, Source):
             ValueError: an offset is refused.
         """
         del config
-        return check_numbers(offsets, {"file": "line", "directory": "seen"})
+        return check_numbers(offsets, {"file": (str, "line"), "directory": (str, "seen")})
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
         """Remove the offsets of deleted files, and keep a heartbeat."""

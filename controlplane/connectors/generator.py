@@ -35,7 +35,7 @@ class GeneratorSource(Source):
             ValueError: an offset is refused.
         """
         del config
-        return check_numbers(offsets, {"task": "order"})
+        return check_numbers(offsets, {"task": (int, "order")})
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Yield orders from the committed number on."""

@@ -26,12 +26,12 @@ def committed_number(task: SourceRun, partition: Mapping[str, Any], field: str) 
     return number
 
 
-def check_numbers(offsets: OffsetPairs, fields: Mapping[str, str]) -> bool:
+def check_numbers(offsets: OffsetPairs, fields: Mapping[str, tuple[type, str]]) -> bool:
     """Accept offsets that a request sets, for the hook `alter_offsets` (KIP-875).
 
-    A partition must have exactly one field. `fields` maps the name of this field to the name of the
-    number in the offset. So `{"file": "line"}` accepts the offset `{"line": 7}` of the partition
-    `{"file": "a"}`. Further entries of `fields` are further kinds of partitions.
+    A partition must have exactly one field. `fields` maps the name of this field to the type of its
+    value, and the name of the number in the offset. So `{"file": (str, "line")}` accepts the offset
+    `{"line": 7}` of the partition `{"file": "a"}`. Each further entry is another kind of partition.
 
     An offset None is a removal. It is accepted for a partition with any fields.
 
@@ -41,12 +41,20 @@ def check_numbers(offsets: OffsetPairs, fields: Mapping[str, str]) -> bool:
     for partition, offset in offsets:
         if offset is None:
             continue
-        field = next((fields[name] for name in fields if list(partition) == [name]), None)
-        if field is None:
+        ((name, value),) = partition.items() if len(partition) == 1 else ((None, None),)
+        value_type, field = fields.get(str(name), (None, ""))
+        if value_type is None:
             raise ValueError(f"A partition has one field, {' or '.join(fields)}: {dict(partition)}")
+        if type(value) is not value_type:
+            kind = _KINDS[value_type]
+            raise ValueError(f"The field {name} of a partition is {kind}: {dict(partition)}")
         if _count(offset.get(field)) is None:
             raise ValueError(f"An offset has a whole number {field} of 0 or more: {dict(offset)}")
     return True
+
+
+_KINDS = {str: "a text", int: "a whole number"}
+"""Types of fields, in words."""
 
 
 def _count(number: Any) -> int | None:

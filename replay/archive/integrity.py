@@ -1,6 +1,7 @@
 """Integrity checks: files compared with the hashes in the manifests."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 
@@ -93,7 +94,17 @@ class CheckedStore:
         return self._store.modified_s(name)
 
     def read(self, name: str, most_bytes: int = -1) -> bytes:
-        """Read a file, or its first bytes. Raises `ArchiveCorrupt` if it was altered."""
+        """Read a file, or its first bytes. Raises `ArchiveCorrupt` if it was altered.
+
+        A whole file is requested once, and its bytes are compared.
+        """
+        stored = self._unchecked.get(name)
+        if stored is not None and not 0 <= most_bytes < stored.bytes:
+            with suppress(FileNotFoundError):  # the check below tells why
+                content = self._store.read(name, stored.bytes + 1)
+                if not _content_flaw(content, stored):
+                    self._unchecked.pop(name, None)  # two threads may check the same file
+                    return content
         self._check(name)
         return self._store.read(name, most_bytes)
 
@@ -188,7 +199,11 @@ def read_whole(store: ArchiveStore, stored: StoredFile) -> bytes:
     except FileNotFoundError:
         check_current(store, stored)
         raise differing(stored, "is missing") from None
-    flaw = _length_flaw(len(content), stored) or _hash_flaw(sha256(content).hexdigest(), stored)
+    flaw = _content_flaw(content, stored)
     if flaw:
         raise differing(stored, flaw)
     return content
+
+
+def _content_flaw(content: bytes, stored: StoredFile) -> str:
+    return _length_flaw(len(content), stored) or _hash_flaw(sha256(content).hexdigest(), stored)

@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
@@ -29,6 +30,10 @@ AHEAD = 16
 
 More of them hold more results; fewer leave processes idle while an earlier item takes long.
 """
+
+DEATH_LOOK_S = 1.0
+"""Time between two looks at the processes of a pool. A death counts at the second look, because the
+pool itself needs some time for it."""
 
 ItemWork = Callable[[T], Iterable[R]]
 """Work on one item; yields results."""
@@ -89,7 +94,7 @@ class ProcessExecutor:
         if slots < 2:  # one extra process would not help
             yield from map(work, items)
             return
-        earlier_children = {*active_children()}
+        earlier_children, workers = {*active_children()}, set[BaseProcess]()
         with ProcessPoolExecutor(slots, get_context("spawn"), end_with_parent) as pool:
             waiting = iter(items)
             pending: deque[tuple[T, Future[bytes | None]]] = deque()
@@ -99,21 +104,44 @@ class ProcessExecutor:
                     with unheard(signal.SIGINT):
                         for item in islice(waiting, AHEAD * slots - len(pending)):
                             pending.append((item, pool.submit(packed, work, item)))
+                        workers |= {*active_children()} - earlier_children
                     if not pending:
                         return
                     item, future = pending.popleft()
-                    yield unpacked(future.result(), work, item)
-            except BrokenProcessPool:
-                raise WorkerDied(
-                    "a worker process was killed, most likely for lack of memory: use fewer --jobs"
-                ) from None
-            # The caller has left: end the processes. Waiting work is not cancelled: the pool
-            # fails it, and Python 3.11 prints an InvalidStateError if it was cancelled before.
-            except BaseException:
+                    yield unpacked(_result(future, workers), work, item)
+            # A process has died, or the caller has left: end the processes. Waiting work is not
+            # cancelled: the pool fails it, and Python 3.11 prints an InvalidStateError if it was
+            # cancelled before.
+            except BaseException as failure:
                 for child in {*active_children()} - earlier_children:
                     child.terminate()
                 _end_results(pool)
+                if isinstance(failure, BrokenProcessPool):
+                    raise WorkerDied(
+                        "a worker process was killed, most likely for lack of memory: "
+                        "use fewer --jobs"
+                    ) from None
                 raise
+
+
+def _result(future: "Future[bytes | None]", workers: Iterable[BaseProcess]) -> bytes | None:
+    """Wait for a result.
+
+    The pool notices a process that dies, unless it waits for the rest of that process's result.
+
+    Raises:
+        BrokenProcessPool: a process has died.
+    """
+    any_died = False
+    while True:
+        try:
+            return future.result(DEATH_LOOK_S)
+        except TimeoutError:
+            if future.done():  # an error of the work itself
+                raise
+            if any_died:
+                raise BrokenProcessPool from None
+            any_died = not all(worker.is_alive() for worker in workers)
 
 
 def _end_results(pool: ProcessPoolExecutor) -> None:

@@ -51,6 +51,8 @@ def test_offsets_that_the_source_writes_are_accepted(
         ({"filename": "a"}, {"line": 7}, f"{FORM}{{'filename': 'a'}}"),
         ({"file": "a", "task": 0}, {"line": 7}, f"{FORM}{{'file': 'a', 'task': 0}}"),
         ({}, {"line": 7}, f"{FORM}{{}}"),
+        ({"file": 7}, {"line": 7}, "The field file of a partition is a text: {'file': 7}"),
+        ({"file": None}, {"line": 7}, "The field file of a partition is a text: {'file': None}"),
         ({"file": "a"}, {"position": 7}, f"{NUMBER}{{'position': 7}}"),
         ({"file": "a"}, {"line": -1}, f"{NUMBER}{{'line': -1}}"),
         ({"file": "a"}, {"line": "7"}, f"{NUMBER}{{'line': '7'}}"),

@@ -82,22 +82,32 @@ async def test_a_load_of_a_replaced_log_starts_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "value_bytes", "pauses"),
-    [(100, 500, False), (100, 1_000, True), (1, 20_000, True), (300, 1, True)],
+    ("records", "value_bytes", "releases", "pauses"),
+    [
+        (100, 500, 1, False),
+        (100, 500, 2, True),
+        (100, 1_000, 1, True),
+        (1, 20_000, 1, True),
+        (300, 1, 1, True),
+    ],
 )
 async def test_other_tasks_run_while_much_is_folded(
-    records: int, value_bytes: int, *, pauses: bool
+    records: int, value_bytes: int, releases: int, *, pauses: bool
 ) -> None:
-    """Records that may take long are folded in slices: many, a long one, or long ones together."""
+    """Records that may take long are folded in slices: many, a long one, or long ones together.
+
+    Each release that is loaded folds them.
+    """
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
 
     async def loaded(profile: Profile, stop: Ends) -> Fold:
         return await load(log, profile, topics=Topics(), exactly_once=False, stop=stop)
 
-    folds = ReleaseFolds(loaded, 1, lambda: None)
+    folds = ReleaseFolds(loaded, 2, lambda: None)
     folds.positions.replace({"connect-configs": [0]})
-    await folds.load(NOW)
+    for profile in (NOW, LOADED)[:releases]:
+        await folds.load(profile)
     turns = 0
 
     async def other_task() -> None:

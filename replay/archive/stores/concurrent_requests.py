@@ -10,6 +10,13 @@ R = TypeVar("R")
 REQUESTS_AT_ONCE = 32
 """Number of requests, or of clusters, that wait for a store concurrently."""
 
+PARTITIONS_AT_ONCE = 8
+"""Number of a plan's partitions whose requests wait concurrently.
+
+`REQUESTS_AT_ONCE` plans of a fleet then have 256 threads. Each may hold the offsets of a segment:
+8 MB for a million records.
+"""
+
 
 def concurrently(
     request: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS_AT_ONCE

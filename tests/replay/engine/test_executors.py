@@ -1,6 +1,7 @@
-"""A caller that leaves a pool of processes never waits for a result that is sent by half."""
+"""Nobody waits for a result that a process of a pool has sent by half."""
 
 import os
+import signal
 import struct
 import sys
 import threading
@@ -8,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from replay.engine.executors import ProcessExecutor
+import pytest
+
+from replay.engine.executors import ProcessExecutor, WorkerDied
 from tests.patience import PATIENCE_S
 from tests.replay.cli.replay_calls import wait_for
 
@@ -16,7 +19,10 @@ ANNOUNCED_BYTES = 1_000
 
 
 def sent_by_half(folder: Path) -> Iterator[str]:
-    """Yield a result in the folder `whole`; else send the beginning of one, and wait."""
+    """Yield a result in the folder `whole`; else send the beginning of one.
+
+    Then wait, or die in the folder `killed`.
+    """
     if folder.name == "whole":
         yield "whole"
         return
@@ -27,6 +33,8 @@ def sent_by_half(folder: Path) -> Iterator[str]:
         frame = frame.f_back
     pipe = frame.f_locals["result_queue"]._writer.fileno()
     os.write(pipe, struct.pack("!i", ANNOUNCED_BYTES) + b"half")
+    if folder.name == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
     (folder / "sent").touch()
     time.sleep(10 * PATIENCE_S)
 
@@ -43,3 +51,14 @@ def test_a_caller_may_leave_while_a_result_is_sent(tmp_path: Path) -> None:
     leaving.start()
     leaving.join(PATIENCE_S)
     assert not leaving.is_alive()
+
+
+def test_a_process_that_dies_while_it_sends_is_named(tmp_path: Path) -> None:
+    """The kernel may kill a process for lack of memory while it sends a large result."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    killed.mkdir()
+    results = iter(ProcessExecutor(2).run(sent_by_half, [whole, killed]))
+    assert next(results) == ["whole"]
+    (killed / "go").touch()
+    with pytest.raises(WorkerDied, match="most likely for lack of memory"):
+        next(results)

@@ -13,14 +13,15 @@ from controlplane.core.entry import Entry, batch_of
 from controlplane.core.releases.profiles import KIP, Profile
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
+from replay.archive.integrity import checked
 from replay.archive.merges.merge import Merger
-from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE
+from replay.archive.stores.concurrent_requests import PARTITIONS_AT_ONCE, REQUESTS_AT_ONCE
 from replay.archive.stores.store import FolderStore
 from replay.engine.local_engine import LocalEngine
 from tests.patience import PATIENCE_S
 from tests.replay.certainty.lossy_archive import NAME, TOPICS
 
-PARTITIONS = {TOPICS.config: 1, TOPICS.status: 4, TOPICS.offsets: 5}
+PARTITIONS = {TOPICS.config: 1, TOPICS.status: 4, TOPICS.offsets: PARTITIONS_AT_ONCE - 5}
 PLACES = [(topic, number) for topic, count in PARTITIONS.items() for number in range(count)]
 LOOKS, EACH = 3, 10
 """Looks of an archive, and offsets of each partition in a look."""
@@ -110,7 +111,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def requests_of_plan(folder: Path, moment: str | None, *, past: bool = False) -> int:
     """Number of requests that open and plan a cluster; no file is requested twice."""
     store = LoggedStore(str(folder))
-    LocalEngine(open_cluster(store, NAME)).plan(moment, KIP_ONLY, past=past)
+    LocalEngine(checked(open_cluster(store, NAME))).plan(moment, KIP_ONLY, past=past)
     assert set(store.requests.values()) == {1}, store.requests
     return store.requests.total()
 
@@ -165,7 +166,7 @@ def test_segments_of_one_record_are_not_read(tmp_path: Path) -> None:
         appender.commit()
     for moment, ends in (("1", 1), ("2", 2), ("3", 2)):
         assert requests_of_plan(tmp_path, moment) == MANIFESTS
-        plan = LocalEngine(open_cluster(store, NAME)).plan(moment, KIP_ONLY)
+        plan = LocalEngine(checked(open_cluster(store, NAME))).plan(moment, KIP_ONLY)
         assert plan.ends == {topic: [ends] * count for topic, count in PARTITIONS.items()}
 
 
@@ -173,10 +174,10 @@ def test_segments_of_one_record_are_not_read(tmp_path: Path) -> None:
 def test_partitions_do_not_wait_for_each_other(
     folder: str, moment: str, request: pytest.FixtureRequest
 ) -> None:
-    """The segments of all partitions are requested before the first one is answered."""
+    """The segments of eight partitions are requested before the first one is answered."""
     barrier = Barrier(len(PLACES), timeout=PATIENCE_S)
     store = LoggedStore(str(request.getfixturevalue(folder)), barrier.wait)
-    LocalEngine(open_cluster(store, NAME)).plan(moment, KIP_ONLY)
+    LocalEngine(checked(open_cluster(store, NAME))).plan(moment, KIP_ONLY)
     assert store.requests.total() == MANIFESTS + len(PLACES)
 
 
