@@ -29,9 +29,9 @@ def committed_number(task: SourceRun, partition: Mapping[str, Any], field: str) 
 def check_numbers(offsets: OffsetPairs, fields: Mapping[str, tuple[type, str]]) -> bool:
     """Accept offsets that a request sets, for the hook `alter_offsets` (KIP-875).
 
-    A partition must have exactly one field. `fields` maps the name of this field to the type of its
-    value, and the name of the number in the offset. So `{"file": (str, "line")}` accepts the offset
-    `{"line": 7}` of the partition `{"file": "a"}`. Each further entry is another kind of partition.
+    A partition must have exactly one field. The keys of `fields` are the names of such fields. A
+    value has the type of the field, and the name of the number in the offset. So
+    `{"file": (str, "line")}` accepts the offset `{"line": 7}` of the partition `{"file": "a"}`.
 
     An offset None is a removal. It is accepted for a partition with any fields.
 
