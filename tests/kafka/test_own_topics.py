@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from controlplane import ControlPlane, Refusal, Settings, Surroundings
+from controlplane.controller import CommandLimits
 from controlplane.core import commands, views
 from controlplane.core.commands import AnyCommand, CommandRequest, OffsetChange
 from controlplane.core.entry import Entry
@@ -92,10 +93,17 @@ def around(now_ms: int) -> Surroundings:
     return Surroundings(now_ms=lambda: now_ms, new_id=lambda: f"id-{next(ids)}")
 
 
+ENDS_HELD = CommandLimits(end_delay_ms=3_600_000)
+
+
 async def live(log: Log, topics: Topics, now_ms: int) -> list[Any]:
-    """Run the commands on a log; return the outcomes."""
+    """Run the commands on a log; return the outcomes.
+
+    Each end of a command waits for the next command. After a delay, it would be an append of its
+    own, which commands of other connectors may overtake.
+    """
     outcomes: list[Any] = []
-    settings = Settings(topics=topics, exactly_once=True)
+    settings = Settings(topics=topics, exactly_once=True, limits=ENDS_HELD)
     async with ControlPlane.open(log, settings, around(now_ms)) as plane:
         for command in LIFE:
             try:
