@@ -41,11 +41,11 @@ def check_numbers(offsets: OffsetPairs, fields: Mapping[str, tuple[type, str]]) 
     for partition, offset in offsets:
         if offset is None:
             continue
-        ((name, value),) = partition.items() if len(partition) == 1 else ((None, None),)
-        value_type, field = fields.get(str(name), (None, ""))
-        if value_type is None:
+        name = next(iter(partition), "")
+        if len(partition) != 1 or name not in fields:
             raise ValueError(f"A partition has one field, {' or '.join(fields)}: {dict(partition)}")
-        if type(value) is not value_type:
+        value_type, field = fields[name]
+        if type(partition[name]) is not value_type:
             kind = _KINDS[value_type]
             raise ValueError(f"The field {name} of a partition is {kind}: {dict(partition)}")
         if _count(offset.get(field)) is None:

@@ -18,6 +18,7 @@ from controlplane.connect.sink import (
 )
 from controlplane.connect.source import ResolvedConfig
 from controlplane.core.moments import LAST_OFFSET
+from controlplane.worker.drivers.author_seconds import plain_seconds
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.records.error_reports import ErrorReport
 from controlplane.worker.task_identity import TaskIdentity, TaskServices
@@ -105,15 +106,10 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: `seconds` is negative, too large, or no number.
         """
-        if not isinstance(seconds, int | float):
-            raise ConnectError(f"retry_after needs seconds, not {seconds!r}")
-        try:
-            plain_seconds = float(seconds)
-        except OverflowError:
-            raise ConnectError("retry_after needs seconds, not a number above 10^308") from None
-        if not plain_seconds >= 0:
-            raise ConnectError(f"retry_after needs seconds, not {plain_seconds!r}")
-        self._retry_s = plain_seconds
+        retry_s = plain_seconds("retry_after", seconds)
+        if retry_s < 0:
+            raise ConnectError(f"retry_after needs seconds, not {retry_s!r}")
+        self._retry_s = retry_s
 
     def pause(self, *partitions: KafkaPartition) -> None:
         """Deliver no records of these partitions until they are resumed, or another task gets them.

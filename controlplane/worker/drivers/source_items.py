@@ -4,7 +4,6 @@ The traceback of a failed check has no line of the author, so its message names 
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from math import isnan
 from types import GeneratorType
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import OffsetPair, SourceRecord, checked_headers
 from controlplane.connect.source import Idle, Mark, TransactionAbort, TransactionCommit
 from controlplane.failure_text import message_of
+from controlplane.worker.drivers.author_seconds import plain_seconds
 from controlplane.worker.drivers.source_context import PolledItem, PolledRecord
 from controlplane.worker.offsets.source_offsets import plain_fields
 
@@ -70,22 +70,13 @@ def checked_item(
             return Mark(tuple(checked_offsets(offsets) or ()))
         case Idle(seconds):
             # Not the item itself: an author's subclass of `Idle` may override methods.
-            return Idle(_pause_s(seconds))
+            return Idle(plain_seconds("task.idle()", seconds))
         case TransactionCommit() | TransactionAbort():
             return item
     raise ConnectError(
         f"{source}.read yielded {type(item).__name__}, not a record, a "
         "list of records, task.idle(), task.mark(), task.commit() or task.abort()"
     )
-
-
-def _pause_s(seconds: Any) -> float:
-    try:
-        if isinstance(seconds, int | float) and not isnan(seconds):
-            return float(seconds)
-    except OverflowError:
-        raise ConnectError("task.idle() needs seconds, not a number above 10^308") from None
-    raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
 
 
 def checked_record(record: object) -> SourceRecord:

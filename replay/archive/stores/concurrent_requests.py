@@ -30,3 +30,10 @@ def concurrently(
         return
     with ThreadPoolExecutor(at_once) as threads:
         yield from threads.map(request, items)
+
+
+def concurrently_in_plan(
+    request: Callable[[T], R], partitions: Iterable[T], at_once: int
+) -> Iterator[R]:
+    """Yield the result for each partition of one plan; `at_once` is the limit of the store."""
+    return concurrently(request, partitions, min(at_once, PARTITIONS_AT_ONCE))

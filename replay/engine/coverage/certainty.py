@@ -25,7 +25,7 @@ from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
 from replay.archive.readings.archived_readings import ArchivedReadings
 from replay.archive.readings.reading_columns import Flags, PartitionLooks
-from replay.archive.stores.concurrent_requests import PARTITIONS_AT_ONCE, concurrently
+from replay.archive.stores.concurrent_requests import concurrently_in_plan
 from replay.doubts import Doubt, DoubtKind, RetentionTimes
 from replay.engine.coverage.hole_index import HoleIndex, Int64s, MissingOffsets
 from replay.engine.coverage.lost_offsets import behind_cut
@@ -143,8 +143,7 @@ class ArchiveCertainty:
 
     def _concurrently(self, request: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         """Make requests about partitions, which may read segments."""
-        at_once = min(self.cluster.store.requests_at_once, PARTITIONS_AT_ONCE)
-        return concurrently(request, items, at_once)
+        return concurrently_in_plan(request, items, self.cluster.store.requests_at_once)
 
     def _at(self, place: PartitionId, end: int, moment: str | None) -> Iterator[Doubt]:
         return self.of_partition(place, behind_cut(self.counts, moment, place, end))

@@ -33,7 +33,7 @@ from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, 
 from replay.archive.manifest import Segment
 from replay.archive.segments.removed_offsets import read_offsets
 from replay.archive.segments.segment_files import opened
-from replay.archive.stores.concurrent_requests import PARTITIONS_AT_ONCE, concurrently
+from replay.archive.stores.concurrent_requests import concurrently_in_plan
 from replay.doubts import RetentionTimes
 from replay.engine.plans.row_lookup import UNKNOWN_MS, end_inside, time_of_offset
 from replay.errors import ArchiveBusy
@@ -227,8 +227,9 @@ def ends_within(
     """
     partitions = {topic: len(topic_ends) for topic, topic_ends in cluster.ends.items()}
     places = [(topic, number) for topic in topics for number in range(partitions[topic])]
-    at_once = min(cluster.store.requests_at_once, PARTITIONS_AT_ONCE)
-    end_offsets = concurrently(lambda place: _end_within(cluster, place, limit), places, at_once)
+    end_offsets = concurrently_in_plan(
+        lambda place: _end_within(cluster, place, limit), places, cluster.store.requests_at_once
+    )
     ends: dict[str, list[int]] = {}
     for (topic, _), end in zip(places, end_offsets, strict=True):
         ends.setdefault(topic, []).append(end)

@@ -16,7 +16,7 @@ from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.manifest import Segment, Snapshot, SnapshotRows, StoredFile
 from replay.archive.segments.segment_files import opened
 from replay.archive.segments.winners import reducible
-from replay.archive.stores.concurrent_requests import PARTITIONS_AT_ONCE, concurrently
+from replay.archive.stores.concurrent_requests import concurrently_in_plan
 from replay.doubts import AnswerDoubts, Doubt, EndVector
 from replay.engine.plans.row_lookup import row_of_offset
 from replay.gaps import OffsetGap
@@ -161,8 +161,8 @@ def planned(
     # Only a segment with missing offsets may have to be opened. Then partitions do not wait for
     # each other; otherwise threads would only cost time.
     is_dense = all(each.is_dense for place in places for each in cluster.parts[place[:2]].segments)
-    at_once = 1 if is_dense else min(cluster.store.requests_at_once, PARTITIONS_AT_ONCE)
-    parts = concurrently(lambda place: planned_part(*place), places, at_once)
+    at_once = 1 if is_dense else cluster.store.requests_at_once
+    parts = concurrently_in_plan(lambda place: planned_part(*place), places, at_once)
     return ReadPlan(cluster.name, cluster.topics, ends, tuple(parts), *start, cut.notices)
 
 
