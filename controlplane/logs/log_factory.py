@@ -287,7 +287,8 @@ def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
     Topics that neither `form` nor the description names are left out.
 
     Raises:
-        LogNotUsable: the dump has records in more partitions, or lacks the topic.
+        LogNotUsable: the dump has more partitions of a topic than `form` says. Or `form` names a
+            topic that is neither in the dump nor a topic of Connect (`OpenOptions.topics`).
     """
     needed = partitions_of(dump.entries)
     counts = _greater(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})

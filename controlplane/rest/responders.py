@@ -112,13 +112,14 @@ def _view_answer(view: reads.View, reading: reads.ReadInputs, names: Sequence[st
 
 
 def _check_readable(call: Call, state: ClusterState, connector: str) -> None:
-    """Refuse to read the present offsets of a connector that this worker cannot create.
+    """Raise Kafka's error if this worker cannot read the present offsets of a connector.
 
-    Only a service that is a worker itself checks this. Other services do not know the classes and
-    the policy of the workers.
+    A worker first creates an instance of the connector's class, and Kafka clients that read the
+    offsets (`reading_failure`). Only a service that is a worker itself checks this. Other services
+    do not know the classes and the policy of the workers.
 
     Raises:
-        RequestFailed: with Kafka's message.
+        RequestFailed: the worker cannot create the instance or a client; with Kafka's message.
     """
     service = call.service
     is_worker = service.commands is not None and service.workers is None

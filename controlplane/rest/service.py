@@ -89,7 +89,7 @@ class SinkGroups(Protocol):
     async def group_offsets(self, connector: str) -> GroupOffsets | None:
         """Read the committed offsets of a sink connector's consumer group.
 
-        None: the log has no groups, and there is no cluster.
+        None: the log stores no groups, and no Kafka cluster exists that could be asked instead.
 
         Raises:
             ExternalActionFailed: the broker cannot be reached.

@@ -115,10 +115,11 @@ def remote_access(
 ) -> BrokerAccess:
     """Return brokers and security of a client that uses the offsets topic of a connector.
 
-    The topic is on the cluster of the connector's producer, which writes it. If the client's
-    settings name the worker's own brokers, the producer's access is returned instead. In this case,
-    a Java worker looks for the topic on its own brokers in vain. The keys of `overrides` keep their
-    prefix, such as `producer.override.`.
+    The topic is on the cluster of the connector's producer, which writes it. The client's settings
+    may lead to the worker's own brokers, for example if they name no brokers. Then the result is
+    the producer's access, since the worker's brokers may lack the topic. A Java worker uses its own
+    brokers even then, and may not find the topic. The keys of `overrides` keep their prefix, such
+    as `producer.override.`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

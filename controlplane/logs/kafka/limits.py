@@ -83,15 +83,15 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     most 20 ms."""
 
     confirmation_max_age_ms: int = 3_600_000
-    """Age limit for appends as single batches (`FencedBatches`). The last transaction, and the
-    newest record of the append, must be younger. Any other append is a transaction, so that a
-    coordinator compares the epoch.
+    """Age limit for appends as single batches (`FencedBatches`). If one of two ages exceeds the
+    limit, the append is a transaction, so that a coordinator compares the epoch:
 
-    Coordinators forget a writer without transactions after
-    `transactional.id.expiration.ms` (a week). The next writer then gets a new producer id. Markers
-    of the new producer id do not fence the old one. A partition forgets an epoch after
-    `producer.id.expiration.ms` (a day). This time counts from the timestamp of the newest record,
-    so old records do not renew it."""
+    - Age of the writer's last transaction. Coordinators forget a writer without transactions after
+      `transactional.id.expiration.ms` (a week). The next writer then gets a new producer id.
+      Markers of the new producer id do not fence the old one.
+    - Age of the append's newest record. A partition forgets an epoch after
+      `producer.id.expiration.ms` (a day). This time counts from the timestamp of the newest record,
+      so old records do not renew it."""
 
     compression: str = "none"
     """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""

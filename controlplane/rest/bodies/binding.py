@@ -92,7 +92,7 @@ def anything(reader: BodyReader, token: Token, deepest: int = LEVELS_MAX) -> Any
 
 
 def map_of(shape: Shape, java_type: str) -> Shape:
-    """Return the shape of a map from names to values of a shape."""
+    """Return the shape of a map whose values have this shape; JSON's null becomes None."""
 
     def read(reader: BodyReader, token: Token) -> dict[str, Any] | None:
         if token.kind is TokenKind.NULL:
@@ -117,7 +117,7 @@ def map_of(shape: Shape, java_type: str) -> Shape:
 
 
 def list_of(shape: Shape, java_type: str) -> Shape:
-    """Return the shape of a list of values of a shape, or null."""
+    """Return the shape of a list whose items have this shape; JSON's null becomes None."""
 
     def read(reader: BodyReader, token: Token) -> list[Any] | None:
         if token.kind is TokenKind.NULL:

@@ -43,7 +43,7 @@ def read(body: bytes, plain: PlainReader) -> Any:
         raise NotPlain from None
     result = plain(decoded)
     # If a field is repeated, `decoded` has only its last value, and `plain` has not checked the
-    # others. Then the body has more quotes than two for each string in `decoded`.
+    # others. The body then has more strings than `decoded`. Each string has two quotes.
     if _quotes(body) != 2 * _strings(decoded):
         raise NotPlain
     return result
@@ -115,7 +115,7 @@ def _named(value: Any) -> Any:
 
 
 def bean(fields: Mapping[str, PlainReader]) -> PlainReader:
-    """Return the reader of an object of known, optional fields."""
+    """Return the reader of an object of known, optional fields; null becomes None."""
 
     def plain(value: Any) -> dict[str, Any] | None:
         if value is None:
@@ -128,7 +128,7 @@ def bean(fields: Mapping[str, PlainReader]) -> PlainReader:
 
 
 def list_of(plain_item: PlainReader) -> PlainReader:
-    """Return the reader of a list of values of a shape, or null."""
+    """Return the reader of a list, whose items `plain_item` reads; null becomes None."""
 
     def plain(value: Any) -> list[Any] | None:
         if value is None:

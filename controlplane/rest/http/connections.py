@@ -12,14 +12,16 @@ from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.response_cache import EXTENSION, Cacheability, ResponseCache
 
 FILES_BESIDE = 200
-"""Open files besides connections: files of the log, of Python and of the event loop.
+"""Number of files that a process may open besides its regular connections.
 
-This number also covers two groups of connections above the maximum:
+Regular connections are those up to the maximum (`HttpLimits.connections_max`). Other open files are
+files of the log, of Python and of the event loop. Connections above the maximum also need files.
+There are two groups of them:
 
-- The first `ACCEPTED_AT_ONCE` connections stay open until their first request. The request gets
-  503, and the connection is closed.
-- All further connections are closed when the event loop accepts them: up to `ACCEPTED_AT_ONCE` in
-  one turn.
+- Up to `ACCEPTED_AT_ONCE` of them stay open until their first request. The request gets 503, and
+  the connection is closed.
+- If this group is full, the event loop answers 503 as soon as it accepts a connection, and closes
+  the connection. Up to `ACCEPTED_AT_ONCE` are open in one turn.
 """
 
 ACCEPTED_AT_ONCE = 50

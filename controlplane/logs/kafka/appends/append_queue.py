@@ -125,8 +125,10 @@ class AppendQueue:
     def _in_doubt(self) -> bool:
         """True if the caller of a running operation may have gone, or an operation was cut off."""
         if self._running:
-            # A done `result` is cancelled, or has the outcome of an append whose group still runs.
-            # `decided` then waits for the group, too.
+            # The `result` of a running operation is done in two cases:
+            # - The caller has gone. `_run_in_turn` has cancelled `result`.
+            # - An append has its outcome, but other appends of its group are being repeated. No
+            #   caller has gone then. `decided` waits all the same, until the group has ended.
             return any(queued.result.done() for queued in self._running)
         return self._transactions.in_doubt
 

@@ -24,9 +24,11 @@ EPOCH_MAX = 32_000
 
 After epoch 32766, a claim gets a new producer id. A partition compares epochs of one producer id
 only. So after a marker with the new id, it would still accept a late batch with the old id. Only a
-marker with the old id and a later epoch prevents this. A claim writes such markers, but a claim
-that is cut off may use up an epoch without them. Between this limit and epoch 32766 lie epochs for
-hundreds of claims, so that one of them writes its markers."""
+marker with the old id and a later epoch makes the partition refuse this batch.
+
+After this limit, hundreds of claims still get the old id, and no append is a batch any more. The
+markers of each such claim make the partitions refuse all earlier batches. A claim that is cut off
+may use up its epoch without markers. One complete claim of the hundreds is enough."""
 
 
 class NotAppended(LogUnavailable):

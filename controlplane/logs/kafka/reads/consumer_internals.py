@@ -27,7 +27,11 @@ class TopicMatcher:
         self._failure: Exception | None = None
 
     async def examine(self, topics: Iterable[str]) -> None:
-        """Examine many topics in slices: `match` would hold up the event loop for all of them."""
+        """Examine many topics in slices, before aiokafka calls `match` for all of them at once.
+
+        `match` then only returns the kept answers. Without them, it would block the event loop
+        until all topics are examined.
+        """
         async for topic in sliced(topics):
             self.match(topic)
 
