@@ -11,7 +11,7 @@ RELEASE := $(DIALECT)
 PORT := 8083
 KAFKA := 3.9.1
 JOBS := $(shell nproc)
-# Tests wait for pauses, and many for a broker or a process: more processes than there are cores.
+# Tests run in more processes than there are cores. Many tests sleep, or wait for a broker or another process, and use no core meanwhile.
 QUICK_JOBS = $(shell expr $(JOBS) + 1)
 TEST_JOBS = $(shell expr $(JOBS) + 3)
 # A run ends after this number of failures, because each may have waited for two minutes.

@@ -179,7 +179,8 @@ def table(figures: Sequence[StartupTimes], records: int) -> Table:
 # --- the cluster ---------------------------------------------------------------------------------
 
 CONNECTORS = 500
-"""Number of connectors in `sample_logs.offset`. All are stopped: a worker has nothing to start."""
+"""Number of connectors: `sample_logs.offset` makes offsets for this number. All are stopped, so a
+worker has nothing to start."""
 
 _PROPERTIES = (
     b'"connector.class":"org.apache.kafka.connect.file.FileStreamSourceConnector",'

@@ -8,9 +8,10 @@ A cluster is captured in `--looks` looks; a *look* is one capture of all partiti
 median of five; `replay state` and `replay verify` are whole processes, the median of three. Page
 cache is warm.
 
-With `--clusters`, `replay state --explain` plans a fleet of such clusters in the folder. The states
-are those at the end, and at a record in the middle. The fleet is also planned through a store that
-answers each request after `--latency-ms`, like an object store.
+With `--clusters`, the folder has a fleet: this number of such clusters. `replay state --explain`
+plans which rows to read for the states of the whole fleet. The states are those at the end, and at
+a record in the middle. The same plans are also made through a store that answers each request after
+`--latency-ms`, like an object store.
 """
 
 import subprocess

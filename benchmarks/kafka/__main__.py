@@ -2,7 +2,7 @@
 
     python -m benchmarks.kafka [--only commands] [--records 10] [--rounds 3] [--quick]
 
-- `commands`: on own topics and attached (`commands.py`);
+- `commands`: to a worker, to `serve --connect-url` and to `serve --own` (`commands.py`);
 - `fold`: millions of offsets (`fold.py`);
 - `appends`: transactions and batches beside plain aiokafka (`appends.py`).
 """

@@ -1,9 +1,9 @@
 """Appends to a real broker: transactions and idempotent batches, beside a plain aiokafka program.
 
 A broker of Kafka 3.9.1 and the client share this machine. Every record is acknowledged
-(`acks=all`), and every append with an epoch is committed in a transaction. The peer is the obvious
-program: `send` for each record, and a transaction per batch. The contestants take turns; the median
-round of each counts.
+(`acks=all`). After `KafkaLog.claim`, every append is committed in a transaction. Without a claim,
+an append is a batch of an idempotent producer. The peer is the obvious program: `send` for each
+record, and a transaction per batch. The contestants take turns; the median round of each counts.
 """
 
 import asyncio

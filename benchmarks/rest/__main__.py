@@ -3,11 +3,12 @@
     python -m benchmarks.rest [--seconds 3] [--rounds 3] [--quick]
 
 A worker of Kafka 3.9.1 runs with the options of its start script. It has 100 connectors on a broker
-of its own. `controlplane serve` has an import of the worker's topics in a file; each command is
-durable. All connectors are stopped, which favours the worker: it runs nothing but its API. One
-connection that waits for each response gives the latency; 16 connections give the throughput. The
-client is a process of its own (`processes/load_client.py`), the same for both servers. The servers
-take turns; the best value of each figure counts.
+of its own. `controlplane serve` works on a SQLite file, into which `controlplane import` has copied
+the worker's topics. Each command is written durably to this file. All connectors are stopped, which
+favours the worker: it runs nothing but its API. One connection that waits for each response gives
+the latency; 16 connections give the throughput. The client is a process of its own
+(`processes/load_client.py`), the same for both servers. The servers take turns; the best value of
+each figure counts.
 """
 
 import asyncio

@@ -162,13 +162,14 @@ OffsetsCommand = (
 
 
 TEXT_IN_A_PART = 1_000
-"""Number of characters of config values that take as much work as one key (`size_of_config`).
+"""Number of characters of config values that count as one part (`size_of_config`).
 
-Sizes are counted in parts; one part is the work for one key.
+The size of a config is a number of parts. One part is the work for one key. So this number of
+characters takes as much work as one key.
 """
 
 PATTERN_IN_A_PART = 10
-"""Number of characters of regular expressions that take as much work as one key."""
+"""Number of characters of regular expressions that count as one part."""
 
 _PATTERN_KEYS = (".regex", ".pattern", ".include", ".exclude")
 """Ends of the keys that may have a regular expression."""

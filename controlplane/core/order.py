@@ -58,23 +58,26 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be only the end of a log: those after some record in this order. A computed time
-    is then too low if the record that set the running maximum is missing. The order is still right,
-    with one exception. Entries of different topics may change places if they have the same
-    partition number and true time. No fold depends on that.
+    The entries may be only the end of a log: those after some record in this order. The *true time*
+    of an entry is the running maximum over all earlier records of its partition, missing or not. If
+    a missing record set this maximum, the computed time is too low. The order is still right, with
+    one exception. Entries of different topics may change places if they have the same partition
+    number and the same true time. No fold depends on that.
     """
-    # Proof. Every missing record precedes every present entry. Let L be the last missing record.
+    # Proof. The true order is the order by true times. There, every missing record precedes every
+    # present entry. Let L be the last missing record.
     # 1. Let e be an entry whose computed time is too low. A missing record m of the same topic and
-    #    partition set its running maximum. So m and e have the same true time.
+    #    partition set the maximum of e. So m and e have the same true time.
     # 2. In the true order, m is not after L, and e is after L. The order sorts by time, then by
-    #    partition number. So L has the same time and partition number as m and e.
-    # 3. Let f be a present entry that has another time or partition number than L. As f is after
-    #    L, it is also after e in the true order. The computed time of f is right: otherwise, by
-    #    step 2, f would agree with L. So the computed time of f is at least the time of L, which is
-    #    the true time of e. The computed time of e is lower. So the computed order, too, has f
-    #    after e.
-    # 4. A present entry with the time and the partition number of L may change places with e if its
-    #    topic differs.
+    #    partition number. So L has the same true time and partition number as m and e.
+    # 3. Let f be a present entry whose true time or partition number is not that of L. Then e comes
+    #    before f in both orders:
+    #    - True order: f is after L, so f is after every entry that has L's time and partition
+    #      number. One of these entries is e, by step 2.
+    #    - Computed order: the computed time of f is its true time, as step 2 does not hold for f.
+    #      So it is at least the time of L. The computed time of e is lower than the time of L.
+    # 4. A present entry with the true time and the partition number of L may change places with e
+    #    if its topic differs.
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 

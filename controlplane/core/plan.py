@@ -69,7 +69,8 @@ class FenceProducers(Action, frozen=True, tag="fence-producers"):
     transactional_ids: tuple[str, ...]
     admin: AdminOverrides = msgspec.UNSET
     clients: Properties | msgspec.UnsetType = msgspec.UNSET
-    """Client settings that select the producers' cluster (`WriteOffsets`). Unset: `admin` does."""
+    """Client settings that select the producers' cluster (`WriteOffsets`). Unset: `admin` selects
+    the cluster."""
 
 
 class RestartInstances(Action, frozen=True, tag="restart-instances"):

@@ -43,8 +43,9 @@ def replace_references(text: str, replacement: Callable[[ConfigReference], str])
 def _located(text: str) -> Iterator[tuple[int, ConfigReference]]:
     """Yield the references with the index of each.
 
-    The first `${` takes the next `}`. Without a colon between the two, neither this `${` nor a
-    later one before that `}` begins a reference.
+    A `${` and the next `}` enclose a reference if a colon is between them. A second `${` before
+    this `}` begins no reference: `${a${b:c}` is one reference to the provider `a${b`. Without a
+    colon, as in `${a${b}`, there is no reference, and the search goes on after the `}`.
     """
     start = text.find(START)
     while start >= 0:

@@ -56,13 +56,13 @@ class ResolvedText(NamedTuple):
 
     text: str
     secrets: Mapping[str, str]
-    """References that were replaced, each with the inserted value; the values are secret."""
+    """Secret values that were inserted, each with the reference that it has replaced."""
     ttls_ms: Mapping[str, int]
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
     refused: Mapping[str, str]
     """References that stay because a limit of their provider forbids them.
 
-    The value of each is the name of the limit's setting.
+    Each reference is mapped to the name of the setting that holds the limit.
     """
     unresolved: Mapping[str, str]
     """References that stay because no provider has their value, each with the reason."""

@@ -29,12 +29,12 @@ def say(text: str = "", style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Write a note to standard error, as a line, or with the function of `set_note_writer`."""
+    """Write a note: a line to standard error, unless `set_note_writer` has set another output."""
     _note_writer.get()(text)
 
 
 def set_note_writer(write_note: Callable[[str], object]) -> None:
-    """Set the function that writes the notes of this command."""
+    """Set the function that gets the notes of this command, instead of standard error."""
     _note_writer.set(write_note)
 
 

@@ -161,7 +161,7 @@ def _options() -> list[Callable[[Any], Any]]:
 
 
 class TargetOptions(msgspec.Struct, frozen=True):
-    """Options about the cluster of TO, the target of the command `copy`."""
+    """Options about the target of `controlplane copy FROM TO`: the cluster that `TO` names."""
 
     file: Path | None
     """File of the worker's settings."""
@@ -183,7 +183,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
 
 
 def target_options(command: Decorated) -> Decorated:
-    """Add the options about a second cluster, that of TO: its worker's file, and its topics.
+    """Add the options about the target cluster of `copy`: its worker's file, and its topics.
 
     The command gets them as one argument, `to: TargetOptions`.
     """

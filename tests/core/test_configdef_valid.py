@@ -1,4 +1,4 @@
-"""Validators, built from the words that they print, with Kafka's messages."""
+"""Validators, found by their words, with Kafka's messages."""
 
 import pytest
 

@@ -44,7 +44,8 @@ class ConfigKey(ReleaseSpan, frozen=True, kw_only=True):
     documentation: str = ""
     group: str | None = None
     order: int = -1
-    """Place within the group; -1: unknown. Kafka counts from 1, in the group of an alias from 0."""
+    """Place within the group; -1: unknown. Kafka counts from 1. Each alias of a transformation or
+    predicate has a group of its own, in which Kafka counts from 0."""
     width: Width = "NONE"
     display_name: str = ""
     dependents: tuple[str, ...] = ()

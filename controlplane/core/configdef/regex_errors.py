@@ -1,9 +1,14 @@
 r"""Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
 
 `pattern_error` detects unclosed or unopened groups and character classes, quantifiers with nothing
-to repeat, and a backslash at the end. Other invalid patterns are accepted. A flag `x` makes `#`
-begin a comment. If a `#` follows such a flag, the pattern is not checked from the flag on. No
-pattern that Java accepts is refused, except for some with `\c` before a quotation or white space.
+to repeat, and a backslash at the end. For other invalid patterns, `pattern_error` finds no error.
+A flag `x` makes `#` begin a comment. If a `#` follows such a flag, the pattern is not checked from
+the flag on.
+
+Valid patterns have no error, with two exceptions. `pattern_error` may refuse a valid pattern in
+which `\c` stands before a quotation (`\Q…\E`). With the flag `x`, `\c` before white space may have
+the same effect.
+
 `matching_error` also refuses patterns that this process cannot match.
 """
 

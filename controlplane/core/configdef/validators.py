@@ -1,9 +1,10 @@
-"""Kafka's validators of config values, found by the words that they print.
+"""Kafka's validators of config values, found by their words.
 
-A definition lists its validators in the words of "Valid Values" in Kafka's documentation:
-`[1,...]`, `[none, all]`, `non-empty string`. All of them must accept a value. `_VALIDATORS` names
-the Java class behind each text. Some classes print too little to be recognised: their words are
-this project's.
+The *words* of a validator are the text that its `toString` returns. Kafka's documentation prints
+them as "Valid Values": `[1,...]`, `[none, all]`, `non-empty string`. A definition lists the words
+of its validators. All of these validators must accept a value. `_VALIDATORS` names the Java class
+for each pattern of words. The words of some classes do not identify the class. This project
+defines other words for these classes.
 """
 
 import re
@@ -22,7 +23,7 @@ _Validator = Callable[[str, Any], None]
 
 
 class UnknownWords(ValueError):
-    """No validator prints these words; the message repeats them."""
+    """No validator has these words; the message repeats them."""
 
 
 def check_valid(name: str, words: Sequence[str], value: ConfigValue) -> None:
@@ -30,7 +31,7 @@ def check_valid(name: str, words: Sequence[str], value: ConfigValue) -> None:
 
     Raises:
         InvalidValue: a validator refuses the value.
-        UnknownWords: no validator prints some of the words.
+        UnknownWords: some of the words belong to no validator.
     """
     for validator_words in words:
         validator(validator_words)(name, value)
@@ -38,10 +39,10 @@ def check_valid(name: str, words: Sequence[str], value: ConfigValue) -> None:
 
 @cache
 def validator(words: str) -> _Validator:
-    """The validator that prints these words.
+    """The validator with these words.
 
     Raises:
-        UnknownWords: no validator prints them.
+        UnknownWords: no validator has them.
     """
     for pattern, make in _VALIDATORS.items():
         match = re.fullmatch(pattern, words, re.DOTALL)
@@ -339,7 +340,8 @@ _VALIDATORS: Mapping[str, Callable[..., _Validator]] = {
     r"A class with a public, no-argument constructor": _instantiable,
     # ConnectorConfig.PluginVersionValidator
     r"plugin version": _anything,
-    # transforms.ReplaceField and transforms.Cast print one text; these words are this project's
+    # transforms.ReplaceField and transforms.Cast have the same words in Kafka. This project defines
+    # different words for the two.
     r"rename mappings": _renames,
     r"casting spec": _casting_spec,
 }

@@ -15,9 +15,10 @@ are six exceptions:
    - No such connector exists, and the creation would be refused now, for example because its class
      is gone.
    - No leader died: the log was unavailable for so long that the client got an error.
-6. A changed config that would be refused now, but is in effect, is only finished. Recovery decides
-   by the rules of the leader's release. The client may have chosen another release for its request
-   (`?profile=3.9`), and the config may be valid there.
+6. A put or patch whose config the connector already has is only finished, even if it would be
+   refused now. A refusal is possible because recovery decides by the rules of the leader's release.
+   The client may have chosen another release for its request (`?profile=3.9`), and the config may
+   be valid there.
 
 A command that the present leader's release lacks is still completed, under the `kip` profile.
 """

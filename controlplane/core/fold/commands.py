@@ -56,9 +56,10 @@ class CommandFold:
             case None:
                 self._forget(_id_of(entry.key))
             case CommandAccepted():
-                # The trace may have the end of an earlier command with this id. A writer that
-                # remembers that command repeats its answer and writes no acceptance. So the
-                # writer has forgotten it, and this is a new command, which has no end yet.
+                # The trace may have the end of an earlier command with this id. If the writer
+                # had remembered the earlier command, the writer would have repeated the old
+                # answer, without a new acceptance. So this acceptance begins a new command,
+                # which has no end yet.
                 self._put(record.command_id, accepted=record, finished=None)
             case CommandFinished():
                 self._put(record.command_id, finished=record)

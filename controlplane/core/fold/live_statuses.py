@@ -1,8 +1,11 @@
 """Selects the status records that still count, without decoding those that do not.
 
 The last value of a key decides what is reported of a connector, task or topic. Earlier records of
-the key have no effect any more. Exceptions are a value that cannot be read, and UNASSIGNED, which
-does not replace every status (`StatusFold`). Two more kinds of records count:
+the key have no effect any more, with two exceptions. Earlier records still count if the last value
+cannot be read. They also count if the last value is UNASSIGNED, which does not replace every status
+(`StatusFold`).
+
+Two more kinds of records count:
 
 - Tombstones, because the tombstone of a connector also removes its tasks.
 - The last value before a tombstone. A fold notes a tombstone as a change only if the tombstone

@@ -184,7 +184,8 @@ class Tokens:
     def last_at(self) -> int:
         """Index of the first unit of the token `last`.
 
-        If `last` is no name and reading the next value has failed: index of that next value.
+        A failure does not change `last`. After a failure within an array or at the root, the result
+        is the index of the faulty value.
         """
         return self._name_at if self.last is _NAME else self._value_at
 

@@ -123,8 +123,11 @@ class Character(PatternNode):
         positions = self._positions(match)
         # The sum carries a start to the end of its run: 0b0110 + 0b0010 is 0b1000. The sum and
         # `positions` differ in 0b1110, from the start to the end of the run: these are the ends.
-        # Every start is also the end of an empty run. The difference lacks the starts outside of
-        # runs, and the second start within a run. So `starts |` adds all starts.
+        # Every start is also the end of an empty run. `starts |` adds the starts that the
+        # difference lacks:
+        # - Starts outside of all runs: they are not in the sum.
+        # - The second start within a run: 0b0110 + 0b0110 is 0b1100. This sum and `positions`,
+        #   0b0110, differ in 0b1010. The second start, 0b0100, is missing.
         return starts | (positions + (starts & positions)) ^ positions
 
     def _positions(self, match: PatternMatch) -> Positions:
@@ -277,8 +280,9 @@ class Repetition(PatternNode):
                 return at if may_stop else None
             following = onward[min(count + 1, len(onward) - 1)]
             if is_enough and not may_stop:
-                # The loop must not stop at this position. An empty repetition would stop it, so
-                # only a repetition that ends elsewhere may follow.
+                # The match may not end at this position, so another repetition must follow. An
+                # empty repetition would end the match here (`end == at`). So only repetitions
+                # that end elsewhere are allowed.
                 following &= ~(1 << at)
             end = self._node.first_end(match, at, following)
             if end is None or (end == at and is_enough):

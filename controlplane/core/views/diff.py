@@ -218,9 +218,9 @@ def _cause(
     1. A record that only one state has read comes after all records that both have read.
     2. States of two releases may have read the same records, but only one has the fact. Then the
        other release ignored the record that wrote the fact; for example, 3.4 ignores a STOPPED
-       status. Of the two candidates, the ignored record is the later one. The other candidate is a
-       tombstone, which removed an earlier value. Both releases obey tombstones: if the tombstone
-       were later, neither state would have the fact.
+       status. This record is one candidate, and it is the later one. The state without the fact
+       gives the other candidate: a tombstone, which removed an earlier value of the fact. Both
+       releases obey tombstones: if the tombstone were later, neither state would have the fact.
     """
     old, new = _records(facts, before), _records(facts, after)
     unread = _unread_records(old, after) or _unread_records(new, before)
