@@ -76,8 +76,8 @@ WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
     ("restart_requests", "a restart with includeTasks or onlyFailed is treated as a plain one"),
 )
-"""Requests that only the newer release knows, and the result of each. The result holds while an
-older worker receives the request, or handles it as the leader."""
+"""Requests that only the newer release knows, each with its result. The result is that of an older
+worker, which receives the request, or handles it as the leader."""
 
 
 def remarks(roll: ReleaseChange) -> Iterator[str]:
@@ -87,12 +87,14 @@ def remarks(roll: ReleaseChange) -> Iterator[str]:
         for field, effect in (*ENDPOINTS, *WHILE_MIXED):
             if roll.gains(field):
                 yield (
-                    f"while a worker of {older} receives the request, or handles it as the leader, "
-                    f"{effect}"
+                    f"while both releases run, {effect} if a worker of {older} receives the "
+                    "request, or handles it as the leader"
                 )
         for field, effect in ENDPOINTS:
             if roll.loses(field):
-                yield f"while a worker of {newer} receives the request, {effect}"
+                yield (
+                    f"while both releases run, {effect} if a worker of {newer} receives the request"
+                )
     for field, effect in ENDPOINTS:
         if getattr(roll.start, field) and not getattr(roll.goal, field):
             yield f"once all workers run {roll.goal.release}, {effect}"

@@ -29,6 +29,8 @@ from replay.lint.log_cleaner import cleaned
 CHANGES_SHOWN = 5
 """Changed facts that a sentence lists; further ones are counted."""
 
+_WITHOUT_TOMBSTONES = ". This finding applies once compaction has removed the log's tombstones, too"
+
 
 def lint(
     entries: Iterable[Entry],
@@ -55,7 +57,7 @@ def lint(
     running, dangers = folded(log), hazards_met(log)
     findings: dict[Hashable, Finding] = {}
     records = -1
-    for tombstones, later in ((True, ""), (False, " (once its tombstones are removed, too)")):
+    for tombstones, later in ((True, ""), (False, _WITHOUT_TOMBSTONES)):
         left = cleaned(log, names, tombstones=tombstones)
         if len(left) == records:
             break  # without tombstones, both readings are the same
@@ -83,7 +85,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
     running: ClusterState
     started: ClusterState
     later: str
-    """End of a sentence: when the difference appears; empty if at once."""
+    """Last sentence of each finding: when the difference appears; empty if at once."""
 
     def findings(self) -> Iterator[Finding]:
         """Yield differences between the two, and tasks of deleted connectors, by connector."""

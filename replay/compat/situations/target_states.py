@@ -28,7 +28,7 @@ def stopped(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         if not older.target_states:
             severity, then = (
                 Severity.DANGER,
-                "and runs it: it can neither pause nor stop a connector",
+                "and runs it: this release can neither pause nor stop a connector",
             )
             steps = _removed(name)
         elif reads != Target.PAUSED.value:
@@ -36,8 +36,11 @@ def stopped(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         elif tasks:
             severity, then, steps = Severity.WARNING, "and keeps its tasks paused", again
         else:
-            severity, then = Severity.INFO, "without tasks; a pause there overwrites the stop"
-            steps = ()
+            severity, then, steps = (
+                Severity.INFO,
+                f"and finds no tasks; a pause by a worker of {older.release} overwrites the stop",
+                (),
+            )
         yield DetectedSituation(
             connector=name,
             evidence=(record.position,),

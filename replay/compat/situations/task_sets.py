@@ -215,7 +215,9 @@ def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
         # An empty task set crashes each worker with `commit_needs_deferred`, now or when it starts.
         warning = f"# create no connector {safe(commit.record.connector)}"
         return PreparationStep(
-            StepTime.AFTER, warning, "the workers can read no record that removes its tasks"
+            StepTime.AFTER,
+            warning,
+            "its tasks cannot be removed: an empty task set crashes the workers",
         )
     key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
     command = append_command(place.topic, place.partition, key, '{"tasks":0}')

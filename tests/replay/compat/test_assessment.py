@@ -79,8 +79,8 @@ def test_unassigned_comes_before_running() -> None:
             "3.9",
             RolloutMode.ROLLING,
             (
-                "while a worker of 3.4.1 receives the request, or handles it as the leader, "
-                "GET /connectors/{c}/o"
+                "while both releases run, GET /connectors/{c}/offsets is answered 404 "
+                "if a worker of 3.4.1 receives the request, or handles it as the leader"
             ),
         ),
         (
@@ -88,8 +88,8 @@ def test_unassigned_comes_before_running() -> None:
             "3.4",
             RolloutMode.ROLLING,
             (
-                "while a worker of 3.4.1 receives the request, or handles it as the leader, "
-                "GET /connectors/{c}/o"
+                "while both releases run, GET /connectors/{c}/offsets is answered 404 "
+                "if a worker of 3.4.1 receives the request, or handles it as the leader"
             ),
         ),
         (
@@ -114,21 +114,27 @@ def test_unassigned_comes_before_running() -> None:
             "3.9",
             "4.3",
             RolloutMode.ROLLING,
-            "while a worker of 4.3.0 receives the request, GET /connectors/{c}/tasks-c",
+            (
+                "while both releases run, GET /connectors/{c}/tasks-config is answered 404 "
+                "if a worker of 4.3.0 receives the request"
+            ),
         ),
         (
             "4.3",
             "3.9",
             RolloutMode.ROLLING,
-            "while a worker of 4.3.0 receives the request, GET /connectors/{c}/tasks-c",
+            (
+                "while both releases run, GET /connectors/{c}/tasks-config is answered 404 "
+                "if a worker of 4.3.0 receives the request"
+            ),
         ),
         (
             "3.8",
             "3.9",
             RolloutMode.ROLLING,
             (
-                "while a worker of 3.8.1 receives the request, or handles it as the leader, "
-                "GET /health is an"
+                "while both releases run, GET /health is answered 404 "
+                "if a worker of 3.8.1 receives the request, or handles it as the leader"
             ),
         ),
         (
@@ -136,8 +142,8 @@ def test_unassigned_comes_before_running() -> None:
             "2.4",
             RolloutMode.ROLLING,
             (
-                "while a worker of 2.3.1 receives the request, or handles it as the leader, "
-                "GET and PUT /admin"
+                "while both releases run, GET and PUT /admin/loggers are answered 404 "
+                "if a worker of 2.3.1 receives the request, or handles it as the leader"
             ),
         ),
     ],

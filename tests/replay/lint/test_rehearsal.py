@@ -204,7 +204,7 @@ def test_statuses_of_a_deleted_connector_return() -> None:
     log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
     (finding,) = lint(log.entries, Profile.of("3.9"))
     assert finding.kind == "status-returns"
-    assert finding.sentence.endswith("(once its tombstones are removed, too)")
+    assert finding.sentence.endswith("once compaction has removed the log's tombstones, too")
     assert not lint(log.put(STATUS, "status-task-a-0", None).entries, Profile.of("3.9"))
 
 
