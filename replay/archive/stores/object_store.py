@@ -131,7 +131,7 @@ class BucketStore:
         # The claim has shown that the store works: only the conditional put does not.
         self._puts = None
         _LOG.warning(
-            "%s: %s. Run one capture per cluster: claims protect it against accidents only.",
+            "%s: %s. Run one capture per cluster: two at once may replace each other's manifest.",
             self.where,
             obstacle,
         )

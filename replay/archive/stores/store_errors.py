@@ -38,7 +38,7 @@ _CHECKSUMS = (
 
 
 def why_not(error: OSError) -> str:
-    """Complaint of a store and a remedy, as the end of a sentence."""
+    """Reason of Arrow's error about a store, and a remedy, as the end of a sentence."""
     match = _OF_AWS.search(str(error))
     if match is None:
         return because(error)
@@ -49,7 +49,10 @@ def why_not(error: OSError) -> str:
 
 
 def why_not_of_client(error: Exception) -> str:
-    """Complaint of a store to botocore, or of botocore, and a remedy, as the end of a sentence."""
+    """Reason why a request of botocore failed, and a remedy, as the end of a sentence.
+
+    The reason is the error that the store has returned. Without one, it is botocore's own error.
+    """
     from botocore.exceptions import ConnectionError, HTTPClientError  # noqa: PLC0415, A004
 
     if isinstance(error, HTTPClientError | ConnectionError):

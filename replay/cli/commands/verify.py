@@ -219,14 +219,15 @@ def _print(verified_clusters: _VerifyResults) -> None:
         if result.thinned:
             segments = count(result.thinned, "replaced segment")
             say(
-                f"{result.cluster}: retention removed records of {segments}: to prove the "
-                "remaining ones, give a --head printed after the removal"
+                f"{result.cluster}: retention removed records of {segments}. Give a --head from "
+                "after the removal to prove that their other records are intact"
             )
         if result.unproven:
             segments = count(result.unproven, "replaced segment")
             say(
-                f"{result.cluster}: {segments} of an earlier version had no hash of records: to "
-                "prove them, give a --head printed after the merge"
+                f"{result.cluster}: an earlier version of replay stored no hash of the records of "
+                f"{segments}. Give a --head from after the merge to prove that these records are "
+                "intact"
             )
 
 
@@ -234,8 +235,8 @@ def _removed(run: RetentionRun) -> str:
     records, size = removed_numbers(run.retention.expired)
     day, cut = time_text(run.written_at_ms)[:10], time_text(run.retention.cut_ms)
     return (
-        f"on {day}, {count(records, 'record')} ({count(size, 'byte')}) superseded before {cut} "
-        f"(manifest {run.number})"
+        f"on {day}, {count(records, 'record')} ({count(size, 'byte')}) that were superseded before "
+        f"{cut} (manifest {run.number})"
     )
 
 

@@ -81,7 +81,11 @@ class ClusterJob(NamedTuple, Generic[T]):
     """Function that returns the task of a cluster, if `task` holds facts of other clusters."""
 
     def of_cluster(self, cluster: str) -> "ClusterJob[T]":
-        """Job of one cluster only: other processes get it, and stored results depend on it."""
+        """Return the job of one cluster, whose task holds no facts of other clusters.
+
+        So another process receives only the facts that it needs. The hash of a stored result covers
+        all fields of the task. So a change of other clusters' facts leaves the result valid.
+        """
         if self.task_of is None:
             return self
         return self._replace(task=self.task_of(cluster), task_of=None)

@@ -63,13 +63,13 @@ class CompactionResult(NamedTuple):
         """Remarks about removed records and files, and about remaining files, for people."""
         cluster, sentences = self.merge.cluster, []
         if self.cut_ms is not None and self.cut_ms >= 0:
-            sentences.append(f"{cluster}: {_expired_text(self.merge.expired, self.cut_ms)} removed")
+            sentences.append(f"{cluster}: removed {_expired_text(self.merge.expired, self.cut_ms)}")
         if self.removal.remaining:
             files = count(self.removal.remaining, "replaced file")
             sentences.append(f"{cluster}: {files} remain for readers; a later run removes them")
         if self.leftovers:
             files = count(self.leftovers, "file")
-            sentences.append(f"{cluster}: {files} of killed processes removed")
+            sentences.append(f"{cluster}: removed {files} of killed processes")
         return sentences
 
 
@@ -145,7 +145,7 @@ def removed_numbers(expired: Sequence[ExpiredRecords]) -> tuple[int, int]:
 def _expired_text(expired: tuple[ExpiredRecords, ...], cut_ms: int) -> str:
     records, size = removed_numbers(expired)
     numbers = f"{count(records, 'record')} ({count(size, 'byte')})"
-    return f"{numbers} superseded before {time_text(cut_ms)}"
+    return f"{numbers} that were superseded before {time_text(cut_ms)}"
 
 
 def _documents(expired: Sequence[ExpiredRecords]) -> list[Any]:

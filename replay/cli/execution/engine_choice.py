@@ -41,9 +41,10 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Number of slices of each unit of work, as `explained` takes them: 1 for each unit.
+    """Argument `slices` of `explained`: a 1 for each unit of work, which stands for "not sliced".
 
     In Spark the only unit is the whole cluster. In this process each partition with rows is a unit.
-    A slice is a part of a unit's rows. A command never slices a unit; only `SparkEngine` does.
+    With `--folder`, Spark divides the offsets of a very large cluster into slices
+    (`fleet.spark.bucketed_states`). The summary does not show that.
     """
     return [1] if spark else [1 for _ in query.plan.busy]

@@ -44,8 +44,8 @@ def cluster_stem(cluster: str) -> str:
 def other_feed(where: str, batch: int) -> ArchiveBusy:
     """Create the error for a batch that another feed writes, or has written."""
     return ArchiveBusy(
-        f"another feed writes batch {batch} in {where}: run one at a time. If it was killed just "
-        "now, an object store keeps its lease for two minutes, and a claim for ten"
+        f"another feed writes batch {batch} in {where}: run one at a time. A killed feed keeps an "
+        "object store locked for up to 2 minutes, or up to 10 without conditional puts: retry then"
     )
 
 
