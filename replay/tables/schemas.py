@@ -16,6 +16,10 @@ def described(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     )
 
 
+def _written_rows(table: str) -> str:
+    return f"number of rows written to `{table}`; null if the table was not requested"
+
+
 _STATE_COLUMNS = (
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("release", pa.string(), "release of the workers that read the log"),
@@ -82,11 +86,11 @@ SUMMARIES = described(
     ("release", pa.string(), "release; null if the cluster cannot be read"),
     ("as_of", pa.string(), "end offsets of each topic as JSON, usable as a moment"),
     ("digest", pa.string(), "digest of the whole state; equal states have equal digests"),
-    ("connectors", pa.int64(), "written rows of `connectors`; null if the table was not requested"),
-    ("tasks", pa.int64(), "written rows of `tasks`; null if the table was not requested"),
-    ("offsets", pa.int64(), "written rows of `offsets`; null if the table was not requested"),
-    ("statuses", pa.int64(), "written rows of `statuses`; null if the table was not requested"),
-    ("topics", pa.int64(), "written rows of `topics`; null if the table was not requested"),
+    ("connectors", pa.int64(), _written_rows("connectors")),
+    ("tasks", pa.int64(), _written_rows("tasks")),
+    ("offsets", pa.int64(), _written_rows("offsets")),
+    ("statuses", pa.int64(), _written_rows("statuses")),
+    ("topics", pa.int64(), _written_rows("topics")),
     ("unreadable", pa.int64(), "config, status and command records that could not be used"),
     ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
     ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
@@ -126,7 +130,10 @@ PARTITIONS = described(
     (
         "looks",
         pa.int64(),
-        "looks with new offsets: passes of a capture to the log's end; the last may be unfinished",
+        (
+            "number of looks with new offsets. A look is one pass of a capture to the log's end; "
+            "the last look may be unfinished"
+        ),
     ),
     ("missing", pa.int64(), "offsets before the end that were never archived"),
     ("lost", pa.int64(), "missing offsets that the log had removed between two captures"),

@@ -75,7 +75,7 @@ COMPARISONS = described(
     ("cluster", pa.string(), "name of the cluster in the archive; that of the first side"),
     ("from", _SIDE, "first side; null if a side cannot be read"),
     ("to", _SIDE, "second side; null if a side cannot be read"),
-    ("differences", pa.int64(), "written rows of `diff`"),
+    ("differences", pa.int64(), "number of rows written to `diff`"),
     ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
     ("doubts", pa.list_(pa.string()), "facts that the archive does not know for certain"),
     ("problem", pa.string(), "reason why a side cannot be read; null if both can"),
