@@ -25,11 +25,12 @@ def never_older(_: Position) -> bool:
 
 
 PROMPT_MS = 12 * 60 * 60 * 1000
-"""Longest time between two looks in which, by default, no deletion is missed: 12 hours, in ms.
+"""Limit of the time between two looks at a partition: 12 hours, in ms.
 
-A look reads a partition up to the end of the log. Kafka keeps a tombstone for
-`delete.retention.ms`, by default 24 hours. A manifest stores the end time of a look, not its start.
-So the limit is half of the 24 hours: the other half allows for a look of up to 12 hours.
+A *look* reads a partition up to the end of the log. If the next look ends within the limit, it
+misses no tombstone: by default, Kafka keeps one for 24 hours (`delete.retention.ms`). A manifest
+stores the end time of a look, not its start. So the limit is half of the 24 hours: the other half
+allows for a look of up to 12 hours.
 """
 
 
@@ -175,8 +176,8 @@ def _state_unknown(doubt: Doubt) -> str:
 def _deletions_unknown(doubt: Doubt) -> str:
     hours = PROMPT_MS // 3_600_000
     return (
-        f"a key last seen up to offset {doubt.after} may have been deleted. {_missing(doubt)}, "
-        f"and the captures around them lie {hours} hours or more apart"
+        f"a key without a record after offset {doubt.after} may have been deleted. "
+        f"{_missing(doubt)}, and the captures around them lie {hours} hours or more apart"
     )
 
 

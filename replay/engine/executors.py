@@ -32,8 +32,8 @@ More of them hold more results; fewer leave processes idle while an earlier item
 """
 
 DEATH_LOOK_S = 1.0
-"""Time between two looks at the processes of a pool. A death counts at the second look, because the
-pool itself needs some time for it."""
+"""Time in seconds between two checks that the processes of a pool are alive. A death counts at the
+second check: the pool itself needs some time to notice it."""
 
 ItemWork = Callable[[T], Iterable[R]]
 """Work on one item; yields results."""
@@ -145,10 +145,10 @@ def _result(future: "Future[bytes | None]", workers: Iterable[BaseProcess]) -> b
 
 
 def _end_results(pool: ProcessPoolExecutor) -> None:
-    """End the pipe of the results, whose other writers are the processes of the pool.
+    """Close this process's write end of the pipe through which the pool's processes send results.
 
-    Such a process may have died while it sent a result. The pool's thread would wait for the rest
-    without end. The pipe has no end as long as this process can write to it.
+    A process may have died while it sent a result. The pool's thread would wait for the rest of the
+    result forever. The pipe ends only once no process can write to it, so this end is closed, too.
     """
     results: Any = getattr(pool, "_result_queue", None)
     if results is not None:

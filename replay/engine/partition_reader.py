@@ -20,8 +20,11 @@ from replay.kernels.row_runs import HeldRows, RowRun
 from replay.kernels.status_rows import counting_rows, with_earlier_time
 
 SMALL_ROWS = 10_000
-"""Limit of rows of a partition that is reduced together with others. A larger partition is faster
-alone: values are read only from row groups with the last row of a key."""
+"""Limit of rows of a partition that is reduced together with others.
+
+A joint reduction reads the values of all rows. A larger partition is faster alone. Values are then
+read only from row groups with the last row of a key.
+"""
 
 GROUP_ROWS = 65_536
 """Limit of rows that are reduced together; it bounds the memory."""

@@ -357,10 +357,11 @@ class Merger:
         return Retention(self._retention.cut_ms, self._retention.age_ms, tuple(rewrite.expired))
 
     def _discard(self, writer: str) -> None:
-        """Remove the files of this merge that no manifest names; no other writer can name them.
+        """Remove the files of this merge that no manifest names.
 
-        If another merge has replaced the manifest of this merge, the replaced manifest still names
-        files to keep.
+        Their names contain `writer`, which only this merge uses. So no other process will write a
+        manifest with these names. Another merge may have replaced the manifest of this merge since.
+        The files that the replaced manifest names stay, too.
         """
         with suppress(ReplayError):  # if the store fails, the first error is the one to report
             chain = read_chain(self._store, self.cluster.name)

@@ -87,7 +87,8 @@ def _removed_after_cut(
 ) -> Iterator[str]:
     """Find removed records in originals that begin after the cut.
 
-    An original begins after the cut if its predecessor has a greatest timestamp later than the cut.
+    `Segment.latest_ms` is the greatest timestamp of the partition up to the segment's end. If that
+    time is later than the cut, the next original begins after the cut.
     """
     for before, original in pairwise(originals):
         is_after = before.end <= original.start and before.latest_ms > cut_ms

@@ -6,9 +6,9 @@ from replay.archive.manifest import Segment
 from replay.archive.segments.segment_files import SegmentSizes
 
 GROWTH = 10
-"""Greatest ratio of the records of a group's first segment to those of all its later segments
-together. Larger first segments are left out. So each record is written again a few times in its
-life, not by every merge."""
+"""Limit for the first segment of a group: 10 times the records of all later segments together. A
+larger first segment is left out of the group. So a few merges write a record again, not every
+merge."""
 
 GROUP_BYTES = 64 * 1024 * 1024
 """Greatest compressed size of a group in bytes. A merge holds one group in memory, where it is

@@ -3,11 +3,10 @@
 A *reading* is what one append has read of a partition. A *look* reads up to the end that the log
 has then. A look consists of several readings if the capture committed in between.
 
-The cleaner removes old tombstones, and each record that a later record of the same key follows.
-During a look, the capture may not have read that later record yet. At the end of the look, the
-later record is archived. So the archive has the last record of each key at the end of a look, but
-not always before. The ends of looks decide which states are certain
-(`replay.engine.coverage.certainty`).
+The log cleaner removes old tombstones, and each record whose key has a later record. During a look,
+the capture may not have read that later record yet. At the end of the look, the later record is
+archived. So the archive has the last record of each key at the end of a look, but not always
+before. The ends of looks decide which states are certain (`replay.engine.coverage.certainty`).
 
 A look without missing offsets leaves nothing in doubt, wherever it ends, and however late it comes.
 Adjacent ones therefore count as one (`joined`), so a merge keeps few readings of a dense partition.

@@ -1,13 +1,16 @@
 """Doubts: what an archive does not know at a moment, because offsets are missing in it.
 
-A look reads a partition up to the end that its log has then (`readings.reading_columns`).
+A *look* reads a partition up to the end that its log has then. A look consists of *readings*, one
+for each append that the capture made on the way (`readings.reading_columns`).
+
 The reference is a worker that started with the first look and has read every record since. The log
-cleaner removes only old tombstones, and records that a later record of the same key follows. For
-each partition this implies (docs/replay.md has the argument):
+cleaner removes only old tombstones, and records whose key has a later record. For each partition
+this implies (docs/replay.md has the argument):
 
 - At the end of a look the last record of each key is known. Between the first missing offset of
   the look and its end, the last records are unknown.
-- A look that comes late may have missed a tombstone: older keys may be deleted.
+- A reading that comes late may have missed a tombstone: a key without a record since then may be
+  deleted.
 - Configs and statuses depend on earlier records, too: tasks, for instance, on all records since a
   commit. If an offset is missing after the first look, these facts are unknown.
 """
@@ -230,7 +233,8 @@ class ArchiveCertainty:
         if place in self._dense:
             return PartitionDoubts(place)
         part, looks, missing = self._part(place), self.looks(place), self.holes.missing(place)
-        # A late reading without missing offsets has missed no tombstone.
+        # A late reading may have missed a tombstone only if offsets are missing between its start
+        # and the end of its look.
         is_missed = missing.before(looks.late_ends) > missing.before(looks.late)
         missed = missing.first_from(looks.late[is_missed]).tolist()
         # In a gap the source may have lost the last record of any key.
@@ -245,7 +249,9 @@ class ArchiveCertainty:
         )
 
     def looks(self, place: PartitionId) -> PartitionLooks:
-        """Looks at a partition; only the last partition's are cached, because looks are many.
+        """Return the looks at a partition.
+
+        Only the looks at the last requested partition are cached: a partition may have very many.
 
         Raises:
             ArchiveCorrupt: a file with readings is missing or damaged.
@@ -290,8 +296,8 @@ class ArchiveCertainty:
 
     def _deletions(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
         """Doubt of the latest reading that may have missed a tombstone; it covers earlier ones."""
-        # Keys without a record since the reading are in doubt. A later reading has more such keys,
-        # so the latest one that misses an offset is enough.
+        # Each key without a record since a late reading is in doubt, if the reading misses an
+        # offset. Later readings leave more keys in doubt, so the latest such reading is enough.
         for at in range(int(np.searchsorted(looks.late, cut)) - 1, -1, -1):
             start = int(looks.late[at])
             missing = self.counts.missing(place, start, min(cut, int(looks.late_ends[at])))
@@ -300,7 +306,8 @@ class ArchiveCertainty:
                 return
 
     def _derived(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
-        # A worker that starts at the end of the first look reads the same records as the archive.
+        # Offsets that are missing in the first look do not count. A worker that started at the end
+        # of that look did not find their records in the log either.
         begin, until = looks.first_end, self._archived_end(place, cut)
         missing = self.counts.missing(place, begin, until) - self._lost(place, begin, until)
         if missing > 0:

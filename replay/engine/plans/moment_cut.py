@@ -1,11 +1,14 @@
 """Cut through all partitions at a moment; `controlplane` cuts a log at the same offsets.
 
 A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
-timestamps can go back. The manifests give the greatest timestamp of a partition up to the end of
-each segment. With the last offset, this is the rank of the segment's last record. So at most one
-segment per partition is opened, concurrently with those of other partitions. A row group records
-its own greatest timestamp. So one row group is read. More are read only if the greatest timestamp
-so far equals the moment's time.
+timestamps can go back.
+
+The *rank* of a record is its place in the one order. A rank begins with the greatest timestamp of
+the partition up to the record; the partition and the offset follow. The manifests have this
+timestamp and the offset for the last record of each segment. So at most one segment per partition
+is opened, concurrently with those of other partitions. A row group records its own greatest
+timestamp. So one row group is read. More are read only if the greatest timestamp so far equals the
+moment's time.
 """
 
 from bisect import bisect_left, bisect_right

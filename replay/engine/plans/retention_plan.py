@@ -9,8 +9,8 @@ histories as before. The page docs/archives.md has it in full. The law holds top
   topic with several partitions, all of them stay.
 - Commands: every record stays.
 - The last record before the cut of each partition stays, because a capture continues from it.
-- Ranks stay as they are. A rank begins with the running maximum of timestamps. So the record that
-  set the maximum of a surviving record stays as well.
+- Ranks stay as they are. The rank of a record begins with the greatest timestamp of the partition
+  up to the record. So if a record stays, the record that has this timestamp stays as well.
 
 A record without a time stays until a later record of its partition has a time before the cut.
 """
@@ -37,7 +37,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class AgeRetention:
-    """Finds the records of a cluster that are superseded at an age (`RetentionPlan`)."""
+    """`RetentionPlan` that removes the records which were superseded `age_ms` ago or earlier."""
 
     def __init__(self, cluster: ArchivedCluster, age_ms: int, now_ms: int) -> None:
         self.age_ms = age_ms

@@ -95,8 +95,8 @@ class BucketFold(msgspec.Struct, frozen=True):
     def states(self, bucket: int, parts: Sequence[BucketPart]) -> list[ClusterState]:
         """Return a state for each release, with the offsets of one bucket only.
 
-        The config of a connector has only the name of its offsets topic. `parts` are ordered by
-        slice within each partition.
+        In these states, the config of a connector has one setting only: the name of its dedicated
+        offsets topic. `parts` are ordered by slice within each partition.
         """
         if any(part.disputed for part in parts):
             folded = [
