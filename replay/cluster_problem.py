@@ -92,9 +92,9 @@ def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | Clus
 
 
 def problem_lines(problems: Mapping[str, str], clusters: int) -> Iterator[str]:
-    """Yield a sentence for each problem of a command on this number of clusters.
+    """Yield a sentence for each problem; `clusters` is the number of clusters of the command.
 
-    With several clusters, each sentence begins with the name of its cluster.
+    If the command has several clusters, each sentence begins with the name of its cluster.
     """
     for cluster, reason in problems.items():
         problem = ClusterProblem(cluster, reason)

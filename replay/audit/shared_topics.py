@@ -99,7 +99,7 @@ NAMED = 8
 
 
 def _names_text(names: list[str]) -> str:
-    """Format names: `a, b and c`; of many only the first."""
+    """List names: `a, b and c`. After `NAMED` names, the others are counted: `… and 3 more`."""
     unlisted = len(names) - NAMED
     first, last = (names[:NAMED], f"{unlisted} more") if unlisted > 0 else (names[:-1], names[-1])
     return f"{', '.join(first)} and {last}"

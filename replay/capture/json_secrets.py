@@ -128,7 +128,11 @@ class _JsonScan:
         self._met = bool(special)
         """True if a secret may have occurred."""
         self._number = (0, 0)
-        """Span of the last number. A remainder right after a number includes that number."""
+        """Span of the last number.
+
+        If the text stops being valid directly after a number, the number belongs to the remainder
+        (`_rest`).
+        """
         self._pieces: list[str] = []
         self._copied = 0
 
@@ -241,8 +245,8 @@ class _JsonScan:
         If other text directly follows a number, no release reads the number either. So the number
         belongs to the remainder.
 
-        One unit (a byte or a UTF-16 unit) precedes the hidden text. Each release's parser stops at
-        this unit, as it stopped at the first unit of the remainder (`_stopping`).
+        The method puts one unit (a byte or a UTF-16 unit) before the hidden text. Each release's
+        parser stops at this unit, as it stopped at the first unit of the remainder (`_stopping`).
         """
         remainder = self._units[start:]
         unread = unread_bytes(self._text, self._raw)

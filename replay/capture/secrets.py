@@ -55,7 +55,8 @@ class SecretPolicy:
         if not hides_values and not batch.headers:
             return batch
         values = batch.values
-        # Drafts first: `_value` would hide a whole draft if a secret were left in it.
+        # A command's record contains planned records in base64. Their secrets are hidden first:
+        # `_value` would hide a whole planned record if a secret were left in it.
         if batch.topic == self._commands:
             values = [value and _DRAFT.sub(self._draft, value) for value in values]
         if hides_values:

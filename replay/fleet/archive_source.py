@@ -23,7 +23,8 @@ EVERY = "all"
 
 
 END = "end"
-"""Moment of the end of an archive, where a moment of None means another one."""
+"""Moment at the end of an archive. None usually means the same. In a `diff` with a second release
+or cluster, None as the second moment means the first moment."""
 
 
 class UnreadableCluster(ReplayError):

@@ -118,9 +118,9 @@ class OpenArchive(Generic[FrameT]):
 
     In the tables of `clusters()`, `partitions()`, `summaries()` and `write_state()`, a cluster
     without an answer has a row with the reason. In the other tables such a cluster has no rows, and
-    a `SkippedCluster` warning names it. In Spark's tasks, the warning is in their log. With
-    `unreadable="raise"` all of them end with `UnreadableCluster` instead. Only the feed of `follow`
-    continues: its table `batches` names the cluster.
+    a `SkippedCluster` warning names it. A task of Spark writes the warning to its log. With
+    `unreadable="raise"`, such a cluster causes the error `UnreadableCluster` instead, whatever the
+    table. Only the feed of `follow` continues: its table `batches` names the cluster.
 
     Arguments that take several names (`connectors`, `tables`) also take one name.
     """

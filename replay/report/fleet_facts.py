@@ -68,7 +68,7 @@ class RecordStream(NamedTuple):
 
 
 class ReportTask(TrailTask, frozen=True):
-    """Task: collect the facts of a cluster, which depend only on the fields and the records."""
+    """Collects the facts of a cluster; they depend only on this task's fields and the records."""
 
     profile: Profile
     """Release of the workers."""

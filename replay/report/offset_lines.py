@@ -35,7 +35,10 @@ class OffsetLines:
         self._lines[key].add(decoded, place, self._step_ms)
 
     def reset(self, decoded: DecodedRecord, place: str) -> None:
-        """Record the removal of an offset: its line ends until the next offset."""
+        """Interrupt the line of a source partition: its offset was removed.
+
+        The next offset continues the line.
+        """
         if (line := self._lines.get((decoded.entry.topic, decoded.entry.key))) is not None:
             line.put(OffsetPoint(decoded.time_ms, None, place), self._step_ms)
 

@@ -16,7 +16,8 @@ from replay.report.sections.releases import fleet_matrix, releases
 from replay.report.sections.summary import summary
 
 OPEN = 4
-"""Greatest number of clusters that are all expanded at first; in larger fleets, none is."""
+"""Greatest size of a fleet whose clusters are all expanded when the page opens. In a larger fleet,
+all are collapsed."""
 
 _NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
 """Content security policy: inline styles only."""

@@ -108,7 +108,10 @@ class _ConnectorRows(NamedTuple):
     """Rows of a connector, their hashes, and those of its pending task configs."""
 
     rows: ConfigRows
-    """Rows after the last record that was no task config."""
+    """State of the rows after the last record other than a task config.
+
+    Later task configs are pending: `hashes` and `waiting` include them.
+    """
     hashes: Sequence[int]
     waiting: Mapping[int, int]
     """Hash of each pending task config, by task."""
@@ -135,8 +138,9 @@ def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes
     """
     numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
-    # `_joined` adds pending task configs to the hash of `deferred`, but keeps `was.rows`. So the
-    # hash may have to change although `deferred` looks unchanged.
+    # For each pending task config, `_joined` has changed the hash of `deferred`, not `was.rows`.
+    # After a commit, `deferred` may be the same object as in `was.rows`, for instance None. The
+    # comparison then finds no change, but the hash still includes the pending task configs.
     if waiting and _AT_DEFERRED not in places:
         places.append(_AT_DEFERRED)
     for at in places:

@@ -63,7 +63,7 @@ class FactTracker:
         self.facts_by_subject: dict[Hashable, TrackedFacts] = {}
         self.owners: dict[bytes | None, str | None] = {}
         self.status_facts: dict[bytes | None, FactKey] = {}
-        """Facts that the keys of the status topic name."""
+        """Fact that each key of the status topic is about."""
         self.unshared: set[Hashable] = set()
         """Connectors whose dict of facts no other tracker has: it may be changed in place."""
         if begun is not None:
@@ -206,7 +206,7 @@ def _fold(selection: TopicSelection, profile: Profile) -> AnyFold:
 
 
 def _status_fact_of(key: bytes | None, profile: Profile) -> FactKey:
-    """Fact that a key of the status topic names; the key must have a connector."""
+    """Fact that a key of the status topic is about; the key must have a connector."""
     match decode_status(key, None, profile):
         case TaskStatus(_, task):
             return Aspect.TASK_STATUS, str(task)

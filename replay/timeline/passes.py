@@ -127,7 +127,7 @@ def digests(
 
 @_run_without_collector
 def digested(share: DigestShare) -> Iterator[DigestStep]:
-    """Yield the changes of the config topic's digests by a share's connectors, step by step."""
+    """Yield, step by step, how the connectors of a share change the config topic's digests."""
     topics, profiles = share.job.plan.topics, share.job.question.profiles
     sees_aborted, keys = share.records.sees_aborted, ShareKeys(share)
     reading = SharedFold(profiles, DigestFold(topics, profiles[0]))

@@ -49,7 +49,7 @@ KINDS = {
     "restart-storm": "A connector is restarted repeatedly.",
     "two-owners": "Two workers run the same connector or task: a zombie.",
     "two-clusters-one-topic": "Two clusters, or two groups, write one topic.",
-    "stop-half-done": "A stop or resume is incomplete: the task set does not fit.",
+    "stop-half-done": "A stop or resume is incomplete: the task set does not fit the target state.",
     "tasks-not-running": "A connector runs, but none of its tasks does.",
     "tasks-uncommitted": "Task configs without a commit.",
     "tasks-inconsistent": "A task commit for which some task configs are missing.",

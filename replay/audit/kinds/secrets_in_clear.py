@@ -1,11 +1,13 @@
 """Secrets in clear text in the log, by the rule that hides them (`core.text.redaction`).
 
 A reference to a config provider (`${file:/x:key}`) is no secret, even within a longer text. The
-rest of that text is judged without the name of its key. A false alarm is worse than a miss: text
-beside a reference, such as `user:${file:/x:key}`, is often no secret. The names of some keys only
-mention secrets (`_NAMES_NONE`). A finding names places, never values. The command topic is as
-confidential as the config topic by design. Secrets written by its commands are found in the config
-topic.
+text beside a reference counts as a secret only if it looks like one itself. The name of its key,
+such as `password`, does not make it a secret: `user` in `user:${file:/x:key}` is none. A false
+alarm is worse than a miss.
+
+The names of some keys only mention secrets (`_NAMES_NONE`). A finding names places, never values.
+The command topic is as confidential as the config topic by design. Secrets written by its commands
+are found in the config topic.
 """
 
 import re

@@ -1,9 +1,11 @@
 """Stalled sources: running, but without progress, unlike before.
 
-A source without new data makes no progress either. So only a long idle period counts. Each
-earlier one of the same life must be many times shorter. A life begins when a config or target
-state is written, when a task fails, or where records are missing. An idle period begins with the
-last offset. If all tasks then leave RUNNING, it begins when a task is RUNNING again.
+A *life* of a source begins when a config or target state is written, or when a task fails. A new
+life also begins where records are missing. An *idle period* begins with the last new offset. If all
+tasks then leave RUNNING, the period begins when a task is RUNNING again.
+
+A source without new data makes no progress either. So an idle period counts only if it is long. The
+period must also be many times longer than each earlier one of the same life.
 """
 
 from collections.abc import Iterator

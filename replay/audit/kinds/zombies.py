@@ -29,7 +29,11 @@ class _Ownership(NamedTuple):
 
 
 class _ContestedOwnership(NamedTuple):
-    """Two owners in one generation, unless the first is dead and the group restarted its count."""
+    """Two reports of ownership in one generation, by different workers: a suspicion.
+
+    Either both workers run the instance, or the first is dead and the group has restarted its
+    generations.
+    """
 
     first: _Ownership
     second: _Ownership

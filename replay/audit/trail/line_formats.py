@@ -36,8 +36,9 @@ _IN_NAME = re.compile(r"\bconnector=([^/?#\s]+)")
 # Without `DOTALL`, `.*` would stop at a line break in the query. The search would then read the
 # query again from each `/connectors` in it: quadratic time.
 _ALL_CONNECTORS = re.compile(r"/connectors/?(?:[?#].*)?$", re.DOTALL)
-# Clients write these fields. Possessive parts (`++`, `(?>…)`) keep the time linear for any line. A
-# path without a protocol after it ends before the quote.
+# Clients choose parts of a line in an access log, possibly to slow down the search. So possessive
+# parts (`++`, `(?>…)`) keep the time linear for any line. A path without a protocol after it ends
+# before the quote.
 _ACCESS = re.compile(
     r'(?P<host>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\[\]]+)\] "(?P<method>[A-Z]+) '
     r'(?P<path>\S++|(?>\S+(?=" )))[^"]*+" (?P<outcome>\d{3}) '

@@ -157,7 +157,9 @@ class ArchiveFeed:
         return is_new or (self._is_first and bool(self.unread))
 
     def run_batch(self, number: int, looks: Mapping[str, ClusterLook]) -> bool:
-        """Run a batch up to some looks at the archive; False if it counts already.
+        """Run a batch that reads each cluster up to its position in `looks`.
+
+        Returns False if the batch counts already.
 
         Raises:
             ArchiveCorrupt: the number is not that of the next batch.

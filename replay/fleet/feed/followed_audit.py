@@ -101,7 +101,8 @@ class AuditFollower:
     def _begun(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_ResumedAudit":
         """Audits of all records, from the first on."""
         patience_ms = PATIENCE_MS
-        # A record was later than the patience, or the stored audits are unusable.
+        # A checkpoint exists, but its audits cannot go on: a record came later than `patience_ms`
+        # allows, or the stored audits are unusable. More patience prevents the first case.
         if checkpoint is not None:
             patience_ms = min(LONGEST_PATIENCE_MS, 4 * checkpoint.patience_ms)
         records = ordered(self._cluster, plans_between(self._cluster, None, ends))

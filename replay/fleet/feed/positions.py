@@ -35,9 +35,10 @@ class ClusterLook(msgspec.Struct, frozen=True):
     position: ClusterPosition | None = None
     problem: str | None = None
     retried_after: int = -1
-    """Number of the last batch before the retry of a cluster that was unreadable; -1: no retry. A
-    restarted stream sets it. The stream's offset then differs from the earlier one, so Spark runs a
-    batch, which reads the cluster again.
+    """Mark that a restarted stream sets on a cluster that was unreadable; -1: no mark.
+
+    The mark is the number of the last batch before the restart. The mark changes the offset of the
+    stream. So Spark runs a batch, which reads the cluster again.
     """
 
     def is_like(self, other: "ClusterLook | None") -> bool:

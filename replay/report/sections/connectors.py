@@ -188,7 +188,10 @@ def _row(
 
 
 def _numbers(number: int, connector: ReportConnector, index: RecordIndex) -> Iterator[Html]:
-    """Numbers linked to their record, or to the list of several."""
+    """Yield the number of events of each kind, as a link.
+
+    A single event links to its record, several events to their list on the connector's card.
+    """
     for kind in _SHOWN:
         counted = connector.numbers.get(kind, 0)
         if counted > 1 and connector.timeline is not None:
