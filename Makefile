@@ -53,7 +53,7 @@ kafka: $(READY) ## Run a broker, a Connect worker and a control plane attached t
 quick: $(READY) ## Run the tests that need no Java, browser or other process: three minutes
 	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(QUICK_JOBS) $(ARGS)
 
-test: $(READY) ## Run every test (ARGS="-k fold"); as root, install a JDK, Maven, kcat, Chromium and Prometheus first (NO_SYSTEM=1: never)
+test: $(READY) ## Run every test (ARGS="-k fold"); as root, the target first installs a JDK, Maven, kcat, Chromium and Prometheus, unless NO_SYSTEM=1
 	@tools/java
 	@tools/browser
 	@tools/prometheus

@@ -187,7 +187,12 @@ def table(figures: Sequence[AppendFigure]) -> Table:
 
 
 @click.command()
-@click.option("--seconds", default=2.0, show_default=True, help="Time for each contestant's round.")
+@click.option(
+    "--seconds",
+    default=2.0,
+    show_default=True,
+    help="Duration of each round of a contestant, in seconds.",
+)
 @click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 @click.option(
     "--folder",

@@ -24,8 +24,15 @@ QUICK_RECORDS = 5_000
 
 @click.command()
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Parts. [default: all]")
-@click.option("--seconds", default=3.0, show_default=True, help="Time for each row's round.")
-@click.option("--rounds", default=3, show_default=True, help="Number of rounds.")
+@click.option(
+    "--seconds",
+    default=3.0,
+    show_default=True,
+    help="Duration of each measurement of `commands` and `appends`, in seconds.",
+)
+@click.option(
+    "--rounds", default=3, show_default=True, help="Number of rounds. The tables show medians."
+)
 @click.option("--records", default=10, show_default=True, help="Offsets to fold, in millions.")
 @click.option(
     "--heap",

@@ -69,10 +69,11 @@ class TransactionAbort(msgspec.Struct, frozen=True):
 
 
 Item = SourceRecord | Sequence[SourceRecord] | Idle | Mark | TransactionCommit | TransactionAbort
-"""Single records gather into a batch, which ends at the next item of another kind, or at a limit.
+"""Item that `read` yields.
 
-The records of a list are in one batch, which ends with the list. Single records directly before the
-list may be in the same batch.
+Single records gather into a batch. The batch ends at a limit (time or number of records), or at the
+next item of another kind. A list of records is such an item: the batch takes in the whole list, and
+then ends.
 """
 
 

@@ -29,11 +29,11 @@ def committed_number(task: SourceRun, partition: Mapping[str, Any], field: str) 
 def check_numbers(offsets: OffsetPairs, fields: Mapping[str, tuple[type, str]]) -> bool:
     """Accept offsets that a request sets, for the hook `alter_offsets` (KIP-875).
 
-    A partition must have exactly one field. The keys of `fields` are the names of such fields. A
-    value has the type of the field, and the name of the number in the offset. So
-    `{"file": (str, "line")}` accepts the offset `{"line": 7}` of the partition `{"file": "a"}`.
+    A partition must have exactly one field. The keys of `fields` are the allowed names of this
+    field. Each has a pair: the type of the field's value, and the name of the number in the offset.
+    So `{"file": (str, "line")}` accepts the offset `{"line": 7}` of the partition `{"file": "a"}`.
 
-    An offset None is a removal. It is accepted for a partition with any fields.
+    An offset None removes the offset. This is accepted for a partition with any fields.
 
     Raises:
         ValueError: an offset is refused.

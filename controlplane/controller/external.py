@@ -221,7 +221,8 @@ class NoExternalSystems:
         """Do nothing.
 
         Raises:
-            ExternalActionFailed: the action sets offsets of a group, or of another cluster.
+            ExternalActionFailed: the action sets offsets of a group, or writes a source's offsets
+                to a Kafka cluster.
         """
         if isinstance(action, WriteOffsets):
             raise ExternalActionFailed(

@@ -249,8 +249,9 @@ class EmbeddedActions(LogGroups):
         `NoExternalSystems` performs every other action, and all actions on a log without groups.
 
         Raises:
-            ExternalActionFailed: the log cannot be written. Or the action sets offsets of another
-                cluster, or of a group while the log has no groups.
+            ExternalActionFailed: the log cannot be written. Or the action sets offsets of a group,
+                and the log has no groups. Or the action writes a source's offsets to a Kafka
+                cluster (`WriteOffsets`).
             LogError: the log cannot be read.
         """
         if isinstance(action, AlterGroup | DeleteGroup) and await self.refresh():

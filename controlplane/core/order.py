@@ -74,8 +74,9 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     #    before f in both orders:
     #    - True order: f is after L, so f is after every entry that has L's time and partition
     #      number. One of these entries is e, by step 2.
-    #    - Computed order: the computed time of f is its true time, as step 2 does not hold for f.
-    #      So it is at least the time of L. The computed time of e is lower than the time of L.
+    #    - Computed order: the computed time of f is its true time. If it were too low, f would
+    #      have L's time and partition number, by step 2. So the computed time of f is at least the
+    #      time of L. The computed time of e is lower than the time of L.
     # 4. A present entry with the true time and the partition number of L may change places with e
     #    if its topic differs.
     return sorted(map(EntrySorter().rank, entries), key=_RANK)

@@ -220,15 +220,17 @@ async def _open_kafka(bootstrap: str, how: OpenOptions) -> "KafkaReader":
 async def open_kafka_log(
     where: str, configuration: Configuration, *, for_copy: bool = False
 ) -> "KafkaLog":
-    """Open the topics of a cluster for writing, with the settings of a worker; claim nothing.
+    """Open the topics of a cluster for writing, with the settings of a worker.
+
+    This function claims no epoch; its caller may claim one later.
 
     The transactional id is that of a worker's leader (`connect-cluster-<group.id>`). Only records
     of the command topic keep their headers, since workers write none. An append to one partition is
     one record batch without a transaction (`FencedBatches`).
 
-    `for_copy`: all records keep their headers, and each append is a transaction. Only
-    `FencedBatches` need the transaction markers that a claim writes, so here it writes none. The
-    first record of a new topic then gets offset 0, as in the original.
+    `for_copy`: all records keep their headers, and each append is a transaction. A claim then
+    writes no transaction markers, because only `FencedBatches` need them. So the first record of a
+    new topic gets offset 0, as in the original.
 
     Raises:
         LogUnavailable: the cluster cannot be reached.

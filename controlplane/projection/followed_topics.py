@@ -60,8 +60,8 @@ class FollowedTopics:
         `partitions`: number of partitions per topic before the tail began. A tail does not read
         partitions that are added afterwards. A request for a new topic (`add`) ends the wait at
         once. Polling finds the other changes: additional partitions, deleted topics, and offsets
-        topics of connectors. A replacement of the log may lack a requested topic. Polling also
-        finds such a topic once it exists again.
+        topics of connectors. A requested topic may be missing, because it was deleted, or because
+        another log has replaced this one. Polling finds the topic once it exists again.
         """
         previous, followed = None, {*followed}
         while True:

@@ -142,7 +142,8 @@ async def _group(call: Call, connector: str) -> GroupOffsets | None:
         raise RequestFailed(str(error)) from error
     except ExternalActionFailed as error:
         words = reads.no_group_offsets(connector)
-        # A worker of a release answers these words only, and logs the reason.
+        # The workers of every Kafka release answer only these words, and log the reason. The
+        # profile `KIP` is no release: its answer has the reason, too.
         raise RequestFailed(
             words if call.profile.release != KIP else f"{words}: {error}"
         ) from error

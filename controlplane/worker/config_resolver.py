@@ -301,7 +301,7 @@ class ConfigResolver:
     def excerpt(self, text: str) -> str:
         """Return a text without the values of config providers; omit the middle of a long text.
 
-        In a long text, each end is searched further than it is shown: no value is shown in part.
+        In a long text, the search goes beyond each shown part, so no value is shown in part.
         """
         with self._lock:
             if len(text) <= MAX_CHARACTERS:

@@ -38,8 +38,9 @@ doubles the backslashes. After three further escapings the form has 26 character
 SEARCHED_CHARACTERS = 1_000
 """Maximum length of a text to search for. A longer secret is searched in pieces.
 
-At each end of a long message, the search goes at most `ESCAPE_CHARACTERS` times this length beyond
-the shown part.
+An excerpt of a long message shows only its start and its end (`ConfigResolver.excerpt`). A secret
+may reach from a shown part into the omitted middle. So the search goes beyond each shown part, by
+at most `ESCAPE_CHARACTERS` times this length.
 """
 
 _STEP_CHARACTERS = 64

@@ -28,11 +28,12 @@ from controlplane.settings.security import KafkaSecurity
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _BESIDE_ATTEMPTS = 3
-"""Maximum attempts of an append without an epoch that is a transaction (`KafkaLog._append_beside`).
+"""Maximum attempts of `KafkaLog._append_beside` to append records in a transaction.
 
 A broker aborts a transaction that was open for too long, and fences its writer. The log then claims
-its id for such appends again, and repeats the append. After an outage, the second attempt succeeds.
-The third is a reserve. If it fails, too, the brokers seem to abort every transaction.
+the transactional id of these appends again, and repeats the append. After an outage, the second
+attempt succeeds. The third is a reserve. If it fails, too, the brokers seem to abort every
+transaction.
 """
 
 
