@@ -1,4 +1,11 @@
-"""Doubts: what an archive does not know, because offsets are missing in it."""
+"""Doubts: what an archive does not know, because offsets are missing in it.
+
+An offset is missing for one of three reasons:
+
+- Kafka has no record there: the log cleaner has removed it, or a transaction marker has the offset.
+- The beginning of Kafka's log was removed before a capture read it: a *gap* (`replay.gaps`).
+- Retention has removed the record from the archive.
+"""
 
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -12,10 +19,10 @@ from controlplane.core.order import Ends
 from controlplane.core.text.safe_text import count
 
 MayBeOlder = Callable[[Position], bool]
-"""Tells if a fact may be older than its first archived record, whose position is given.
+"""Tells if records directly before an archived record may be missing.
 
-For a connector's first config: True if the connector may be older. For a source offset: True if
-records just before it may be missing. The pace of its source is then unknown.
+The argument is the position of the archived record. True has two consequences. A connector may be
+older than its first archived config. A source may have made progress between two archived offsets.
 """
 
 
@@ -73,9 +80,12 @@ class Doubt(NamedTuple):
     partition: int
     kind: DoubtKind
     after: int
-    """Last offset before the missing ones; -1 if nothing before is known."""
+    """Last offset before the missing ones; -1 if nothing before is known.
+
+    For `DELETIONS`: the last offset before the reading that may have missed a tombstone.
+    """
     until: int | None
-    """First offset from which the fact is known again; None if it stays unknown."""
+    """End of the doubt: states that end at this offset or later do not have it. None: no end."""
     missing: int
     """Number of missing offsets."""
     retention: RetentionTimes | None = None
@@ -129,9 +139,11 @@ def beginning(ends: Ends) -> EndVector:
 def certain_from(begin: Ends, doubts: Iterable[Doubt], *, has_gaps: bool) -> EndVector | None:
     """Earliest certain moment: the first at which no doubt about a key's last record is left.
 
-    Return the end offsets, from `begin` on; None if no later moment is certain. After a gap there
-    is none, because a key without a later record stays in doubt. Doubts of kind `DERIVED` are
-    ignored: they concern only facts that need earlier records.
+    Return the end offsets of this moment, which is not before `begin`; None if no such moment is
+    certain. `has_gaps`: records were lost before a capture read them. Each key may have had its
+    last record there. A key without a later record stays in doubt, so no moment is certain.
+
+    Doubts of kind `DERIVED` are ignored: they concern only facts that need earlier records.
     """
     if has_gaps:
         return None

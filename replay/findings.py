@@ -47,7 +47,7 @@ class FindingText(NamedTuple):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Finding in the log of one cluster, or between clusters, with the records that prove it."""
+    """Finding about one cluster or several, with the records that prove it."""
 
     kind: str
     """Name of the kind of finding, such as `tasks-lost`."""

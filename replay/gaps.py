@@ -1,4 +1,4 @@
-"""Gaps: offsets that the source had lost before they were archived."""
+"""Gaps: offsets that were removed from the captured log before a capture read them."""
 
 from typing import NamedTuple
 

@@ -35,7 +35,7 @@ class ArchivedPartition(NamedTuple):
     """Offset after the last offset that captures have read."""
     segments: tuple[Segment, ...]
     gaps: tuple[range, ...]
-    """Offsets that the source had lost before they were read."""
+    """Offsets that were removed from the captured log before a capture read them."""
     removed: RemovedRecords | None = None
     """Records that retention has removed."""
 
@@ -98,7 +98,7 @@ class ArchivedCluster(NamedTuple):
 
     @property
     def gaps(self) -> Iterator[OffsetGap]:
-        """All offsets that the source had lost before they were read."""
+        """All offsets that were removed from the captured log before a capture read them."""
         for (topic, partition), part in self.parts.items():
             for offsets in part.gaps:
                 yield OffsetGap(topic, partition, offsets)

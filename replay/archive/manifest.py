@@ -61,8 +61,8 @@ class ReadRange(msgspec.Struct, frozen=True):
     """Offsets of one partition that an append has read, and whose records it has archived.
 
     In the manifest of a merge, a range may join those of several appends. Offsets between two
-    ranges are a gap: the source had lost them. Offsets that Kafka itself skips (markers,
-    compaction) are not a gap.
+    ranges are a gap: they were removed from the captured log before a capture read them. Offsets
+    that Kafka itself skips (markers, compaction) are not a gap.
     """
 
     topic: str

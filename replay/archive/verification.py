@@ -34,7 +34,10 @@ class Verification(NamedTuple):
     flaws: tuple[str, ...]
     """Damage and alterations, one sentence each. Results that depend on them cannot be trusted."""
     gaps: tuple[str, ...]
-    """Offsets that the source had lost before they were archived, one sentence each."""
+    """Offsets that were removed from the captured log before a capture read them.
+
+    One sentence each.
+    """
     leftovers: tuple[str, ...]
     """Files that no manifest names: an append or a merge died, or is in progress. They are
     harmless."""

@@ -1,4 +1,4 @@
-"""Findings between clusters: two clusters that write one topic.
+"""Findings that concern several clusters: they write one topic.
 
 A session key is random, so clusters with equal keys share a config topic, or their logs have one
 origin. Two sources often share a topic on purpose within one cluster, hardly ever across clusters.

@@ -110,7 +110,7 @@ class PartitionReader:
         )
 
     def runs(self, part: PartitionPlan) -> list[RowRun]:
-        """Rows of a partition as runs of files."""
+        """Rows of a partition: one run for each row group of its files."""
         return self._runs_of([part])[0]
 
     def _runs_of(self, parts: Sequence[PartitionPlan]) -> list[list[RowRun]]:

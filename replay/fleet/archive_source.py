@@ -28,7 +28,7 @@ or cluster, None as the second moment means the first moment."""
 
 
 class UnreadableCluster(ReplayError):
-    """A cluster has no answer. The message names it and the reason."""
+    """A cluster cannot be queried. The message names the cluster and the reason."""
 
 
 class ArchiveSource(msgspec.Struct, frozen=True, dict=True):

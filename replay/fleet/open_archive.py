@@ -160,7 +160,9 @@ class OpenArchive(Generic[FrameT]):
     def state(
         self, table: str = "connectors", *, as_of: str | None = None, release: Releases = KIP
     ) -> FrameT:
-        """Return a table of the state at a moment: a name of `schemas.STATE_SCHEMAS`.
+        """Return one table of the state at a moment.
+
+        `table`: a name in `schemas.STATE_SCHEMAS`, such as `tasks`.
 
         Raises:
             ValueError: there is no table of that name.

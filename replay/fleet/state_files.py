@@ -59,7 +59,10 @@ _BY_FOLDER = ("cluster", "release")
 
 
 class StateFolder(msgspec.Struct, frozen=True):
-    """Place for the files of states, or of their differences, valid in every process."""
+    """Folder for the files of states, or of their differences.
+
+    This is a value that can be sent to other processes.
+    """
 
     where: str
     settings: HadoopSettings

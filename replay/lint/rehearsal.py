@@ -60,7 +60,7 @@ def lint(
     for tombstones, later in ((True, ""), (False, _WITHOUT_TOMBSTONES)):
         left = cleaned(log, names, tombstones=tombstones)
         if len(left) == records:
-            break  # without tombstones, both readings are the same
+            break  # the compacted log has no tombstones, so a second reading would be the same
         records = len(left)
         rehearsal = Rehearsal(cluster, running, folded(left), later)
         for finding in (

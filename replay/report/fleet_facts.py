@@ -60,7 +60,7 @@ class RecordStream(NamedTuple):
     """Entries in the one order: the total order of all partitions (`controlplane.core.order`)."""
     head: str | None = None
     gaps: Sequence[OffsetGap] = ()
-    """Offsets that the source had lost before they were archived."""
+    """Offsets that were removed from the captured log before a capture read them."""
     doubts: AnswerDoubts = AnswerDoubts()
     """Unknown spans and other doubts that follow from missing offsets."""
     may_be_older: MayBeOlder = never_older

@@ -359,9 +359,9 @@ class Merger:
     def _discard(self, writer: str) -> None:
         """Remove the files of this merge that no manifest names.
 
-        Their names contain `writer`, which only this merge uses. So no other process will write a
-        manifest with these names. Another merge may have replaced the manifest of this merge since.
-        The files that the replaced manifest names stay, too.
+        The file names contain `writer`, which only this merge uses. So if no manifest of this merge
+        names a file, no manifest ever will. Another merge may have replaced the manifest of this
+        merge since. The files that the replaced manifest names stay, too.
         """
         with suppress(ReplayError):  # if the store fails, the first error is the one to report
             chain = read_chain(self._store, self.cluster.name)

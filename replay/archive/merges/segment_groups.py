@@ -7,8 +7,8 @@ from replay.archive.segments.segment_files import SegmentSizes
 
 GROWTH = 10
 """Limit for the first segment of a group: 10 times the records of all later segments together. A
-larger first segment is left out of the group. So a few merges write a record again, not every
-merge."""
+larger first segment is left out of the group. Otherwise each merge would write all records of a
+large segment again, only to add a few new ones."""
 
 GROUP_BYTES = 64 * 1024 * 1024
 """Greatest compressed size of a group in bytes. A merge holds one group in memory, where it is
@@ -25,7 +25,9 @@ def groups(
     if the records have too many bytes for one.
     """
     group: list[Segment] = []
-    records = stored_bytes = 0  # of the group: a group may have very many segments
+    # Running totals of the group: adding up its segments each time would take too long, because a
+    # group may have very many.
+    records = stored_bytes = 0
     for segment in segments:
         records += segment.stored.records
         stored_bytes += segment.stored.bytes

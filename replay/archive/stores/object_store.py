@@ -246,7 +246,9 @@ def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -
     """
     place, has_query, _ = path.partition("?")
     bucket = place.partition("/")[0]
-    if "@" in bucket or ":" in bucket:  # a secret key may contain a slash, so `@` may come later
+    # A secret key may contain a slash. Then the text before the first slash has no `@`, but the `:`
+    # after the access key: `KEY:SEC` in `KEY:SEC/RET@bucket`.
+    if "@" in bucket or ":" in bucket:
         raise NoArchive(
             "keys and a port do not belong in a URL: give fs.s3a.access.key, fs.s3a.secret.key and "
             "fs.s3a.endpoint"

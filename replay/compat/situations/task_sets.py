@@ -76,7 +76,7 @@ def unfenceable(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             continue
         commit = evidence.commit(name)
         pending = commit is not None and commit.rank > record.rank
-        later = ", and tasks were committed since, so they must be fenced" if pending else ""
+        later = ", which must be fenced because tasks were committed since" if pending else ""
         steps = _unfenced_steps(evidence, name)
         yield DetectedSituation(
             connector=name,
@@ -84,8 +84,9 @@ def unfenceable(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             if commit and pending
             else (record.position,),
             severity=Severity.WARNING if steps else Severity.INFO,
-            sentence=f"has {count(number[name], 'transactional producer')}{later}. Producers of "
-            f"{evidence.roll.older.release} write without transactions and cannot be fenced",
+            sentence=f"has {count(number[name], 'transactional producer')}{later}. Tasks on "
+            f"{evidence.roll.older.release} write without transactions, so their producers cannot "
+            "be fenced",
             steps=steps,
         )
 

@@ -211,11 +211,10 @@ class ArchiveCertainty:
         return removed.after < offset < (removed.until or 0)
 
     def may_be_older(self, position: Position) -> bool:
-        """True if a fact may be older than its first archived record (`MayBeOlder`).
+        """True if records directly before an archived record may be missing (`MayBeOlder`).
 
         In the config topic: True if the connector may have existed before this record. In an
-        offsets topic: True if records just before this one may be missing. The pace of the source
-        is then unknown.
+        offsets topic: True if the source may have made progress since the previous archived offset.
         """
         topic, partition, offset = position
         place = topic, partition
@@ -237,7 +236,8 @@ class ArchiveCertainty:
         # and the end of its look.
         is_missed = missing.before(looks.late_ends) > missing.before(looks.late)
         missed = missing.first_from(looks.late[is_missed]).tolist()
-        # In a gap the source may have lost the last record of any key.
+        # The records of a gap were lost before a capture read them. Each key may have had its last
+        # record there.
         doubtful = [*missed, *(gap.start for gap in part.gaps)]
         derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, looks, part.end)]
         return PartitionDoubts(
@@ -309,6 +309,7 @@ class ArchiveCertainty:
         # Offsets that are missing in the first look do not count. A worker that started at the end
         # of that look did not find their records in the log either.
         begin, until = looks.first_end, self._archived_end(place, cut)
+        # Offsets in gaps do not count either: gaps are reported as such.
         missing = self.counts.missing(place, begin, until) - self._lost(place, begin, until)
         if missing > 0:
             after = self.counts.first_missing(place, begin, until) - 1
@@ -324,7 +325,7 @@ class ArchiveCertainty:
         return self.counts.end_before(place, cut)
 
     def _lost(self, place: PartitionId, begin: int, end: int) -> int:
-        """Number of gap offsets from `begin` to before `end`; gaps are reported separately."""
+        """Number of offsets in gaps (`replay.gaps`), from `begin` to before `end`."""
         gaps = self._part(place).gaps
         return sum(max(0, min(gap.stop, end) - max(gap.start, begin)) for gap in gaps)
 

@@ -1,14 +1,17 @@
 """Cut through all partitions at a moment; `controlplane` cuts a log at the same offsets.
 
-A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
-timestamps can go back.
+A time selects a prefix of the one order (`core.order`). A filter on timestamps would be wrong,
+because timestamps can go back.
 
-The *rank* of a record is its place in the one order. A rank begins with the greatest timestamp of
-the partition up to the record; the partition and the offset follow. The manifests have this
-timestamp and the offset for the last record of each segment. So at most one segment per partition
-is opened, concurrently with those of other partitions. A row group records its own greatest
-timestamp. So one row group is read. More are read only if the greatest timestamp so far equals the
-moment's time.
+The *rank* of a record is its place in the one order. A rank begins with the running maximum: the
+greatest timestamp of the partition up to the record. The partition and the offset follow. The
+search for the records up to a rank reads little of each partition:
+
+- The manifests have the running maximum and the offset of the last record of each segment. So the
+  search opens at most one segment, concurrently with those of other partitions.
+- A row group stores its greatest timestamp. So the search skips the row groups before the time of
+  the rank, and reads the next one. If the running maximum at its end equals this time, the search
+  reads the row group after it, too.
 """
 
 from bisect import bisect_left, bisect_right

@@ -245,7 +245,7 @@ class ArchiveFeed:
         ]
 
     def _write_between(self, number: int, present: Sequence[Finding], check: LockCheck) -> None:
-        """Write changes of findings between clusters."""
+        """Write rows for the raised and resolved findings that concern several clusters."""
         before = self._fleet.between
         raised = [finding for finding in present if finding not in before]
         resolved = [finding for finding in before if finding not in present]

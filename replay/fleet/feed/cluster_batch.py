@@ -54,7 +54,10 @@ _ATTEMPTS = 5
 
 
 class FeedContext(msgspec.Struct, frozen=True):
-    """Archive, tables, checkpoint and reading options of a feed; valid in every process."""
+    """Archive, tables, checkpoint and reading options of a feed.
+
+    This is a value that can be sent to other processes.
+    """
 
     source: ArchiveSource
     tables: FeedTables

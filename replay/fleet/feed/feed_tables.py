@@ -1,12 +1,12 @@
 """Parquet files of a change feed, partitioned by batch.
 
-    FOLDER/state_changes/batch=7/cluster-life-00000.parquet     rows of a cluster
-    FOLDER/finding_changes/batch=7/cluster-life-00000.parquet
-    FOLDER/finding_changes/batch=7/fleet-00000.parquet          findings between clusters
-    FOLDER/batches/batch=7/part-00000.parquet                   written last: the batch counts
+    FOLDER/state_changes/batch=7/cluster-<cluster>-00000.parquet    changes of one cluster
+    FOLDER/finding_changes/batch=7/cluster-<cluster>-00000.parquet  findings about one cluster
+    FOLDER/finding_changes/batch=7/fleet-00000.parquet              findings about several clusters
+    FOLDER/batches/batch=7/part-00000.parquet                       written last
 
-Files of a batch that does not count yet are removed before it is repeated. A batch that counts
-never changes.
+A batch counts once its file in `batches` exists. From then on, its files never change. If a crash
+comes earlier, the next run removes the files of the batch, and repeats it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ def other_feed(where: str, batch: int) -> ArchiveBusy:
 
 
 class FeedTables(msgspec.Struct, frozen=True):
-    """Tables of a change feed, valid in every process."""
+    """Tables of a change feed, as a value that can be sent to other processes."""
 
     where: str
     settings: HadoopSettings

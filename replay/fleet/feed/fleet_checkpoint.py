@@ -40,7 +40,7 @@ class FleetCheckpoint(msgspec.Struct, frozen=True):
     shares: dict[str, SharedResources] = {}
     """Resources of each cluster that other clusters may share by mistake."""
     between: tuple[Finding, ...] = ()
-    """Present findings between clusters."""
+    """Present findings that concern several clusters."""
 
 
 def read_checkpoint(store: ArchiveStore, batch: int, reading: FeedReading) -> FleetCheckpoint:

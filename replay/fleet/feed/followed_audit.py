@@ -1,9 +1,12 @@
-"""Findings of one cluster at the ends of batches, each batch going on from stored audits.
+"""Findings of one cluster after each batch; a batch continues from stored audits.
 
-The findings after a batch are those of an audit of the whole archive up to there. A batch goes over
-old and new records after the horizon of the stored audits, in the one order. A record that sorts
-before the horizon comes too late for the stored audits. The batch then begins from the first
-record, and the horizon of later batches lies further back.
+The findings after a batch are those of an audit of the whole archive up to there. Each batch stores
+its audits as they were at the *horizon*: a time 10 minutes or more before the last record. The next
+batch continues these audits with all records after the horizon, old and new, in the one order.
+
+A new record may sort before the horizon. It comes too late for the stored audits, so the batch
+audits the archive again from the first record on. Later batches then keep a greater distance
+between the horizon and the last record.
 """
 
 from collections import Counter

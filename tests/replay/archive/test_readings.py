@@ -117,7 +117,7 @@ def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
 def test_a_look_with_lost_offsets_stays_apart(
     readings: list[tuple[int, int, bool]], span: tuple[int, int, int], tmp_path: Path
 ) -> None:
-    """A look whose source had lost offsets stays separate, so a merge keeps its unknown span."""
+    """A look at a log that had lost offsets stays separate, so a merge keeps its unknown span."""
     store = FolderStore(str(tmp_path))
     for start, end, is_partial in readings:
         appender = Appender(store, NAME, Topics())

@@ -71,7 +71,7 @@ def test_json_has_all_fields_of_a_finding() -> None:
 
 
 def test_several_clusters_are_distinguished() -> None:
-    """The table names the cluster of each finding, and has findings between clusters."""
+    """The table names the clusters of each finding, which may be several."""
     result = run(LIFE, LIFE, "--cluster", "east", "--cluster", "west", "--least", "danger")
     assert "two-clusters-one-topic" in result.stdout
     assert "CLUSTER" in result.stdout

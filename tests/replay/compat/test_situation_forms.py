@@ -188,7 +188,7 @@ def test_producers_are_fenced_in_both_directions() -> None:
     upgrade = PAIRS[9]._replace(start="3.2", goal="3.9")
     (observation,) = observed_situations(upgrade, fenced(1).tasks("a", 1), 9)
     assert "exactly.once.source.support=preparing" in observation.sighting.steps[0].command
-    assert "tasks were committed since, so they must be fenced" in observation.sighting.sentence
+    assert "must be fenced because tasks were committed since" in observation.sighting.sentence
     assert len(observation.sighting.evidence) == 2
 
 

@@ -253,7 +253,7 @@ def test_damaged_manifests_are_named(tmp_path: Path) -> None:
 
 
 def test_a_later_cluster_is_followed(tmp_path: Path) -> None:
-    """A later cluster with the same session key gives a finding between clusters."""
+    """A later cluster with the same session key gives a finding about both clusters."""
     archived(tmp_path, ENTRIES, "a")
     feed = feed_in(tmp_path)
     feed.advance()

@@ -239,7 +239,7 @@ def test_an_informational_hazard_is_no_danger() -> None:
 
 
 def test_the_page_of_a_fleet_has_a_row_per_cluster() -> None:
-    """The page has a row per cluster, findings between clusters, and unreadable clusters."""
+    """The page has a row per cluster, findings about several clusters, and unreadable ones."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
     shown = read(page(fleet, {"north": "its manifest is <gone>"}))

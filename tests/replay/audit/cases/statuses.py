@@ -1,4 +1,4 @@
-"""Logs with findings in status topics (flapping, zombies) and between clusters."""
+"""Logs with findings in status topics (flapping, zombies) and about several clusters."""
 
 from replay.findings import Severity
 from tests.replay.audit.planted_log import HOUR, MINUTE, PlantedLog, holds, resembles
