@@ -153,8 +153,8 @@ class ControlPlane:
 
         A missing log is created with its topics. If an embedded log has records, each topic whose
         name in the settings is not the default must exist (`missing_for_writer`). Otherwise the
-        name is probably misspelt. The command topic may be missing if the log also lacks the
-        default one, as an imported log does. It is then created under the name in the settings.
+        name is probably misspelt. A log without `connect-commands` (the default), such as an
+        imported one, may also lack the named command topic. This topic is then created.
         On Kafka, opening fails if Connect's topics have records but the command topic has none
         (`check_own_topics`). While an embedded log is open here, no other control plane or command
         line can write it. An earlier process's unfinished commands end before this returns, unless
