@@ -143,6 +143,7 @@ def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:
     if planned is None or actual is None:
         return False
     first, second = _decoded(planned), _decoded(actual)
+    # None stands for a value that is no JSON: two such values must not count as equal.
     return first is not None and _sorted_text(first) == _sorted_text(second)
 
 

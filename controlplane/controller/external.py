@@ -229,6 +229,7 @@ class NoExternalSystems:
                 f"Failed to write the offsets of connector {action.connector}: this control plane "
                 "has no Kafka cluster"
             )
+        # A removal succeeds, because there are no offsets.
         if isinstance(action, AlterGroup) and action.put:
             raise ExternalActionFailed(
                 f"Failed to alter consumer group offsets for connector {action.connector}: this "

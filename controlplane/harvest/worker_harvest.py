@@ -167,6 +167,7 @@ class _HarvestRun:
         If the worker lists several versions of a plugin, only the first is returned.
         """
         try:
+            # Workers before 3.2 ignore the unknown parameter.
             answer = await self._worker.get(
                 "/connector-plugins?connectorsOnly=false", tuple[_ListedPlugin, ...]
             )
@@ -216,6 +217,7 @@ class _HarvestRun:
 
     def _own_keys(self, connector: _ListedPlugin, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
         """Settings of the connector itself; `keys` also has those that Connect adds."""
+        # MirrorMaker's connectors define settings of Connect themselves: these are their own, too.
         own_plugin = known_plugin(connector.class_name, connector.type, self._path)
         own = () if own_plugin is None else self._path.keys_of(own_plugin) or ()
         names = {key.name for key in own}
@@ -263,6 +265,8 @@ class _HarvestRun:
         for plugin in self._path.plugins:
             if plugin.type in _ALIASED and plugin.config:
                 yield _ListedPlugin(plugin.class_name, plugin.type)
+                # `_ask_each` asks for each plugin's own settings. One validation shows the others,
+                # which every transformation has.
                 if not every:
                     return
 
@@ -290,6 +294,8 @@ class _HarvestRun:
         """
         if not self._profile.overrides_validated:
             return {}
+        # A validation describes only overrides in the config, and fails if one cannot be parsed.
+        # Before 3.3, workers parse the overrides of every client as those of a producer.
         by_client = self._profile.overrides_by_client
         return {
             f"{client}.override.{key.name}": _TYPE_SAMPLES.get(key.type, "1")

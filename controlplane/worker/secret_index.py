@@ -168,6 +168,7 @@ def _pieces(forms: Iterable[str]) -> Iterator[str]:
     for form in forms:
         for start in range(0, max(1, len(form) - SEARCHED_CHARACTERS + 1), SEARCHED_CHARACTERS):
             yield form[start : start + SEARCHED_CHARACTERS]
+        # The rest may be too short to search for (`SECRET_CHARACTERS`), so the last piece overlaps.
         if len(form) % SEARCHED_CHARACTERS and len(form) > SEARCHED_CHARACTERS:
             yield form[-SEARCHED_CHARACTERS:]
 
@@ -239,7 +240,7 @@ def _character(escape: re.Match[str]) -> str:
         return _LETTERS[escape[0][-1]]
     if code > sys.maxunicode:
         return ""
-    return _LETTERS.get(chr(code), chr(code))
+    return _LETTERS.get(chr(code), chr(code))  # `\x0a` is the same character as `\n`
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:

@@ -174,7 +174,7 @@ class ConnectorTrial:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_S
         while True:
-            yield
+            yield  # the caller tests first: a failure after the awaited event does not matter
             if failing and (trace := self._trace()) is not None:
                 raise AssertionError(f"The connector failed:\n{trace}")
             if loop.time() > deadline:

@@ -98,7 +98,7 @@ class _Verify(click.Command):
 
         If LOG or STORY is then missing, parse again with `--exactly-once` as a flag: all workers.
         """
-        words = list(args)
+        words = list(args)  # click's parser removes the words of `args`
         try:
             unparsed = super().parse_args(ctx, args)
             self._check_story(ctx)
@@ -123,6 +123,7 @@ class _Verify(click.Command):
             return
         if not live and story is None:
             advice = f"Give a story, or workers with {AGAINST}."
+            # `parse_args` catches this class of error, and parses again.
             raise click.MissingParameter(advice, ctx, param_hint="'STORY'", param_type="argument")
         if live and story is not None:
             raise click.UsageError(f"{AGAINST} compares with live workers: leave out STORY", ctx)

@@ -88,10 +88,11 @@ class VerbGroup(click.Group):
         place = self._first_word(args, ctx.help_option_names)
         word = args[place] if place < len(args) else ""
         if word in ctx.help_option_names:
-            args = [word]
+            args = [word]  # click would refuse options in front: the group itself has none of them
         elif word in self.commands:
             args = [word, *args[:place], *args[place + 1 :]]
         elif ctx.resilient_parsing:
+            # Without a subcommand, click calls this group's `shell_complete`.
             ctx.meta[_WORDS], args = args, []
         else:
             args = [self.default_resource, *args]
@@ -124,6 +125,7 @@ class VerbGroup(click.Group):
                 raise click.UsageError(message, ctx) from None
             raise
         except SystemExit as ended:
+            # A command for several connectors has printed its refusals (`act_on_each`).
             if suggestion and ended.code == DECLINED:
                 note(suggestion.strip())
             raise

@@ -68,6 +68,7 @@ class Schema:
     """The schema of an array's elements or of a map's values."""
 
     def __post_init__(self) -> None:
+        # The copy keeps the cached hash valid if the caller changes its mapping later.
         object.__setattr__(self, "parameters", dict(self.parameters or {}) or None)
         for field in self.fields:
             if not field.name:
@@ -276,9 +277,10 @@ def frozen(value: Any) -> Any:
         case bool():
             return ("boolean", value)
         case float():
+            # As in `Double.equals`, NaN equals itself, and 0.0 differs from -0.0.
             return ("double", "NaN" if math.isnan(value) else struct.pack(">d", value))
         case Decimal():
-            return value.as_tuple()
+            return value.as_tuple()  # as in `BigDecimal.equals`, 1.0 differs from 1.00
         case bytearray() | memoryview():
             return bytes(value)
         case _:
@@ -370,7 +372,7 @@ def _instance_of(*classes: type) -> Callable[[Any], bool]:
 
 
 def _is_decimal(value: Any) -> bool:
-    return isinstance(value, Decimal) and value.is_finite()
+    return isinstance(value, Decimal) and value.is_finite()  # BigDecimal has no NaN or infinity
 
 
 def _is_moment(value: Any) -> bool:

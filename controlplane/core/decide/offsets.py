@@ -236,6 +236,7 @@ def _store_of_stopped(
     if config is None:
         return not_found(command)
     stopped = state.config.targets.get(name) is Target.STOPPED
+    # Only if both hold, all tasks have been told to stop. A running task may overwrite offsets.
     if not stopped or state.config.task_counts.get(name, 0) != 0:
         text = (
             "Connectors must be in the STOPPED state before their offsets can be modified. This "
