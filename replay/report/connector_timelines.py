@@ -83,6 +83,7 @@ class StateLane:
     def _can_be_merged(self, before: StateSpan, span: StateSpan) -> bool:
         """True for a short span right after another; a merged span may grow without a limit."""
         short = span.end_ms - span.begin_ms < self._step_ms
+        # A long state before the short one stays visible as a span of its own.
         room = span.end_ms - before.begin_ms < 2 * self._step_ms or before.state == MIXED
         near = span.begin_ms - before.end_ms < self._step_ms
         return short and room and near

@@ -141,9 +141,10 @@ class _ReportPass:
     def _followed(self) -> dict[str, ConnectorActivity]:
         """Activity of every connector that has a record."""
         followed: dict[str, ConnectorActivity] = {}
+        # Without a time range, `_drawn` draws no timeline, so any range will do.
         time = self._time or TimeRange(0, 0)
         for record in read(self._cluster):
-            self._config = record.config
+            self._config = record.config  # the last one is the final config: `_connector` reads it
             if record.about is not None:
                 if record.about not in followed:
                     followed[record.about] = ConnectorActivity(
@@ -232,6 +233,7 @@ class _ReportPass:
         gaps, doubts = self._log.gaps, self._log.doubts.doubts
         every: list[tuple[OffsetGap | Doubt, int, int | None]] = [
             *((gap, gap.offsets.start, gap.offsets.stop) for gap in gaps),
+            # The record before `until` ends the doubt, so this record is known.
             *((doubt, doubt.after + 1, doubt.until and doubt.until - 1) for doubt in doubts),
         ]
         offsets: dict[tuple[str, int], list[int]] = {
@@ -255,6 +257,7 @@ class _ReportPass:
             [roll(profile, goal) for goal in self._task.goals],
             topics=log.topics,
             cluster=log.cluster,
+            # A goal may have the support that `profile` lacks; `assess_each` decides per release.
             exactly_once=log.exactly_once,
         )
         return [reported(assessment, log.topics) for assessment in assessments]
@@ -316,6 +319,7 @@ def finding_facts(finding: Finding, topics: Mapping[str, Topics]) -> FindingFact
 
 def _worst_first(connector: ReportConnector) -> tuple[object, ...]:
     rank = -1 if connector.worst is None else _RANK[connector.worst]
+    # Routine commits of offsets would outweigh all other events.
     happened = sum(number for kind, number in connector.numbers.items() if kind != "moved")
     return (
         -rank,
@@ -339,6 +343,7 @@ def judged(connector: ReportedConnector) -> JudgedConnector:
             each.severity, f"{each.fact} {each.item}: {each.words}", _places_of(each.record)
         )
         for each in connector.divergences
+        # The situation that explains a divergence is a reason already.
         if each.explained_by is None
     ]
     reasons += [
@@ -389,6 +394,7 @@ def _numbers(connectors: Iterable[ReportConnector]) -> dict[str, int]:
     """Number of connectors, in total and by reported state."""
     existing = [connector for connector in connectors if connector.there]
     states = Counter(connector.reported or "UNKNOWN" for connector in existing)
+    # The fleet table adds this number to that of FAILED connectors: each counts once.
     failed = sum(
         "FAILED" in connector.tasks and connector.reported != "FAILED" for connector in existing
     )

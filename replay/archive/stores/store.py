@@ -220,6 +220,7 @@ def _linked(path: Path, content: bytes) -> bool:
         with draft.open("wb") as file:
             file.write(content)
             file.flush()
+            # Before the link: a file under its own name is complete, even after a power failure.
             os.fsync(file.fileno())
         try:
             os.link(draft, path)

@@ -147,6 +147,7 @@ def run_for_each_cluster(
     if options.executing.choice.is_spark:
         named, resume = _with_absolute_paths(inputs, options)
     with (
+        # First, so that the bar and all processes have ended before its sentence is printed.
         interruption_named(inputs, options, cluster_results.results),
         bar() as shown,
         options.executing.by(shown) as executor,

@@ -78,6 +78,7 @@ class StateStep(NamedTuple):
         partitions = changed_partitions(before, after, identities)
         for name in sorted({*changed_connectors(before, after), *partitions}):
             states = old_offsets.state_of(name), new_offsets.state_of(name)
+            # With other topics, rows of unchanged partitions may differ, too.
             if views.offsets_topics(before, name) == views.offsets_topics(after, name):
                 changed = partitions.get(name, set())
                 old, new = (_with_partitions(state, changed, identities) for state in states)
@@ -216,6 +217,7 @@ def _rows(cluster: str, state: ClusterState) -> dict[RowPlace, list[str]]:
 def place_of(table: str, row: RowDocument) -> RowPlace:
     """Place of a row in a table of a state."""
     item = {"offsets": "partition", "topics": "topic"}.get(table, "")
+    # The task that used a topic first is a value: one topic has one row.
     task = None if table == "topics" else row.get("task")
     return RowPlace(table, row["connector"], task, row.get(item))
 
