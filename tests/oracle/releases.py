@@ -67,6 +67,9 @@ consumer settings of the three stores (28) and `KafkaStatusBackingStore.CacheEnt
 * **loses batch** – an exception skips the rest of the fetched batch;
 * **poison** – an exception ends a starting worker, and stops or damages a running one.
   NPE is `NullPointerException`, IAE `IllegalArgumentException`.
+
+**offset 1** is the config offset after all records of the row. The last decoded record has the
+offset before it: 0.
 """
 
 

@@ -37,7 +37,8 @@ BEHIND, TAKEN = (
     "JSON that only DuckDB accepts, with text behind it",
 )
 NESTED, LONG = "more than 500 brackets", "longer than 5,000 characters"
-ZEROS, DIGITS = "leading zeros, not only in numbers", "a task number in digits of another script"
+ZEROS = "a number with leading zeros, and another obstacle"
+DIGITS = "a task number in digits of another script"
 FIELDS = "a source partition with nested fields"
 
 VALUES = {
