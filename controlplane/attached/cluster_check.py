@@ -184,7 +184,7 @@ def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:
     """Sentence about how the connectors of worker and topic differ; None: they are equal."""
     configs = _configs(shown)
     if configs is None:
-        return "the worker lists its connectors in another form"
+        return "the worker's answer to GET /connectors has an unknown form"
     if surplus := sorted(configs.keys() - logged.keys()):
         return f"the worker has {_named(surplus)}, which the topic lacks"
     if lacking := sorted(logged.keys() - configs.keys()):

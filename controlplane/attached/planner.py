@@ -75,7 +75,7 @@ class WorkerGroups(NoExternalSystems):
             shown = msgspec.json.decode(answer.body, type=_ShownOffsets)
         except _UNDECODABLE as failure:
             raise ExternalActionFailed(
-                f"a worker lists offsets in another form: {failure}"
+                f"a worker's list of offsets has an unknown form: {failure}"
             ) from None
         return tuple(
             (item.partition.kafka_topic, item.partition.kafka_partition, item.offset.kafka_offset)
@@ -119,7 +119,7 @@ class _ShownValidation(msgspec.Struct, frozen=True):
 
 
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors of msgspec about an answer of another form."""
+"""Errors of msgspec about an answer of an unknown form."""
 
 
 class ClusterPlanner:
@@ -157,7 +157,7 @@ class ClusterPlanner:
         try:
             validation = msgspec.json.decode(answer.body, type=_ShownValidation)
         except _UNDECODABLE as failure:
-            return Rejected(Reason.FAILED, f"A worker validates in another form: {failure}")
+            return Rejected(Reason.FAILED, f"A worker's validation has an unknown form: {failure}")
         errors = [error for setting in validation.configs for error in setting.value.errors]
         return Rejected(Reason.INVALID, self._invalid(errors)) if errors else None
 

@@ -293,7 +293,7 @@ async def test_offsets_of_another_form_are_an_error(body: bytes) -> None:
         return httpx.Response(200, content=body)
 
     async with steered(worker) as cluster, cluster.plane() as plane:
-        with pytest.raises(ExternalActionFailed, match="a worker lists offsets in another form"):
+        with pytest.raises(ExternalActionFailed, match="list of offsets has an unknown form"):
             await plane.group_offsets("orders")
 
 
@@ -306,7 +306,7 @@ async def test_a_validation_of_another_form_refuses_the_plan(body: bytes) -> Non
     context = Context(profile=PROFILE, plugins=catalogued(trusting=True))
     refused = await ClusterPlanner(context, ConnectClient(workers, LIMITS)).validated(CREATION)
     assert refused is not None
-    assert refused.sentence.startswith("A worker validates in another form")
+    assert refused.sentence.startswith("A worker's validation has an unknown form")
 
 
 UNSENDABLE = ["a\ud800", "a" * 70_000]

@@ -131,7 +131,7 @@ async def test_connectors_of_another_form_are_refused(shown: object) -> None:
     info = WorkerInfo("http://w1", "3.9.1", None)
     cluster = IdentifiedCluster((info,), Profile.of("3.9.1"))
     async with Follower(log) as follower:
-        with pytest.raises(LogNotUsable, match="the worker lists its connectors in another form"):
+        with pytest.raises(LogNotUsable, match="answer to GET /connectors has an unknown form"):
             await check_topics(worker, cluster, follower, BRIEF)
 
 
