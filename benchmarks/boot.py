@@ -1,4 +1,4 @@
-"""Time until a cluster's state is known, beside a Java worker on the same real topics.
+"""Time until a cluster's state is known, compared with a Java worker on the same real topics.
 
     python -m benchmarks.boot [--records 1000000] [--rounds 3] [--quick]
 

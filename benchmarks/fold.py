@@ -1,4 +1,4 @@
-"""Speed of a fold, and memory per offset, beside a fold with the json module.
+"""Speed of a fold, and memory per offset, compared with a fold with the json module.
 
     python -m benchmarks.fold [--records 1000000] [--quick]
 
@@ -129,7 +129,7 @@ async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> tu
 
 
 def figures(records: int, rounds: int) -> list[FoldFigure]:
-    """Throughput on every generated log, and memory per key, beside the peer's."""
+    """Throughput on every generated log, and memory per key, compared with the peer's."""
     lines = []
     for kind, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
         batches = list(make(records, KEYS))

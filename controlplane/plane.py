@@ -153,8 +153,8 @@ class ControlPlane:
 
         A missing log is created with its topics. If an embedded log has records, each topic whose
         name in the settings is not the default must exist (`missing_for_writer`). Otherwise the
-        name is probably misspelt. A log without `connect-commands` (the default), such as an
-        imported one, may also lack the named command topic. This topic is then created.
+        name is probably misspelt. Exception: if the log lacks `connect-commands`, the command topic
+        of the settings is created. An imported log, for example, has no command topic.
         On Kafka, opening fails if Connect's topics have records but the command topic has none
         (`check_own_topics`). While an embedded log is open here, no other control plane or command
         line can write it. An earlier process's unfinished commands end before this returns, unless
@@ -235,7 +235,7 @@ class ControlPlane:
         await self._controller.claim()
 
     async def write_ends(self) -> None:
-        """Write the "finished" records that answered commands on Kafka may still lack."""
+        """Write the missing "finished" records of answered commands; only Kafka may lack some."""
         await self._controller.write_ends()
 
     async def trouble(self) -> LogError | None:

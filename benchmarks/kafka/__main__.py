@@ -1,10 +1,10 @@
-"""Speed on Kafka: commands beside Connect's REST API, a fold beside a worker, and appends.
+"""Speed on Kafka of commands, a fold and appends, each compared with other programs.
 
     python -m benchmarks.kafka [--only commands] [--records 10] [--rounds 3] [--quick]
 
-- `commands`: to a worker, to `serve --connect-url` and to `serve --own` (`commands.py`);
-- `fold`: millions of offsets (`fold.py`);
-- `appends`: transactions and batches beside plain aiokafka (`appends.py`).
+- `commands`: to `serve --connect-url` and `serve --own`, compared with a worker (`commands.py`);
+- `fold`: of millions of offsets, compared with a worker (`fold.py`);
+- `appends`: transactions and batches, compared with plain aiokafka (`appends.py`).
 """
 
 import asyncio

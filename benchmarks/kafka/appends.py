@@ -1,4 +1,4 @@
-"""Appends to a real broker: transactions and idempotent batches, beside a plain aiokafka program.
+"""Transactions and idempotent batches on a real broker, compared with a plain aiokafka program.
 
 A broker of Kafka 3.9.1 and the client share this machine. Every record is acknowledged
 (`acks=all`). After `KafkaLog.claim`, every append is committed in a transaction. Without a claim,

@@ -1,4 +1,4 @@
-"""Offsets folded from Kafka, beside a Java worker on the same topics.
+"""Offsets folded from Kafka, compared with a Java worker on the same topics.
 
 A broker of Kafka 3.9.1 holds source offsets in 25 partitions and 500 stopped connectors. The clock
 runs from the start of each process:

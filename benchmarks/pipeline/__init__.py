@@ -1,1 +1,1 @@
-"""Benchmark of a file pipeline, beside a Java worker."""
+"""Benchmark of a file pipeline, compared with a Java worker."""

@@ -1,4 +1,4 @@
-"""Pipeline of files: source → log → sink, beside a Java worker with the same connectors.
+"""Pipeline of files: source → log → sink, compared with a Java worker with the same connectors.
 
     python -m benchmarks.pipeline [--records 200000] [--rounds 3] [--quick]
 

@@ -1,1 +1,1 @@
-"""Benchmark of queries on one archive, beside other tools."""
+"""Benchmark of queries on one archive, compared with other tools."""

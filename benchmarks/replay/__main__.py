@@ -1,4 +1,4 @@
-"""Speed of queries on archives: this engine with and without Spark, beside other tools.
+"""Speed of queries on archives: this engine with and without Spark, compared with other tools.
 
     python -m benchmarks.replay [--records 1 --records 10 --records 30] [--rounds 5] [--folder DIR]
     python -m benchmarks.replay --records 100 --rounds 3 --folder DIR

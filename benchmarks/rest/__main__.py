@@ -1,4 +1,4 @@
-"""Speed of Connect's REST API: `controlplane serve` beside a real worker on the same machine.
+"""Speed of Connect's REST API: `controlplane serve`, compared with a real worker.
 
     python -m benchmarks.rest [--seconds 3] [--rounds 3] [--quick]
 

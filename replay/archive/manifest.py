@@ -34,9 +34,10 @@ Versions without retention would take the removed offsets for holes that the log
 So they must refuse this format."""
 
 READINGS_FORMAT = 4
-"""Format of the manifest of a merge that names a file with the readings. A *look* reads a partition
-up to its end (`readings.reading_columns`); such a manifest joins the ranges of several looks.
-Earlier versions would take a joined range for one look, so they must refuse this format."""
+"""Format of the manifest of a merge that names a file with readings (`StoredReadings`). A *reading*
+is the range that one append has read of a partition. A *look* reads a partition up to its end. The
+manifest itself joins the ranges of several looks. Earlier versions would take a joined range for
+one look, so they must refuse this format."""
 
 FORMATS = (FORMAT, MERGE_FORMAT, RETENTION_FORMAT, READINGS_FORMAT)
 """Formats that this version reads, the oldest first."""

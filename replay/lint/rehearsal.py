@@ -124,8 +124,10 @@ class Rehearsal(msgspec.Struct, frozen=True):
 
 
 def _compared(running: ClusterState, started: ClusterState) -> tuple[ClusterState, ClusterState]:
-    """Both states, without source offsets if these are equal: most are, and there may be many."""
-    configs = running.config.connectors, started.config.connectors  # they name offsets topics
+    """Both states, without source offsets if these cannot differ: there may be many."""
+    # A config may name the offsets topic that counts. So equal offsets suffice only if the configs
+    # are equal, too.
+    configs = running.config.connectors, started.config.connectors
     if running.offsets != started.offsets or configs[0] != configs[1]:
         return running, started
     running, started = (msgspec.structs.replace(each, offsets={}) for each in (running, started))

@@ -36,7 +36,7 @@ class Danger(Enum):
     LOSES_BATCH = "loses the rest of a batch"
     """The lost records depend on where the poll batch ends, so members differ."""
     READ_FAILS = "makes reads fail"
-    """Requests for the connector's tasks fail, including those of rebalances."""
+    """Reads of the connector's tasks fail: for a request, and by the leader in a rebalance."""
     OFFSETS_DISAGREE = "keeps members from agreeing"
     """Members have different config offsets: they rebalance until all can decode a later record."""
     PARTITION_ORDER = "depends on the order between partitions"

@@ -257,7 +257,8 @@ class Merger:
         start = group[0].start
         earlier = tuple(segment for segment in part.segments if segment.end <= start)
         into = SegmentWriter(target, place, part._replace(segments=earlier[-1:], end=start))
-        read = partial(rows_of, self.cluster.store)  # the hash of a segment is compared first
+        # This store compares the hash of a file with the manifest before it returns content.
+        read = partial(rows_of, self.cluster.store)
         for segment, rows in zip(group, concurrently(read, group), strict=True):
             into.add(rows)
             advance(segment.stored.bytes)

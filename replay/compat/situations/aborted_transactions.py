@@ -1,4 +1,7 @@
-"""Aborted transactions in the config topic, skipped only with exactly-once support."""
+"""Aborted transactions in the config topic, skipped only with exactly-once support.
+
+Each rule's docstring begins with the number of its situation in `SITUATIONS`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

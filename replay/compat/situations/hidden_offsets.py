@@ -1,4 +1,7 @@
-"""Source offsets that only one of the two releases finds."""
+"""Source offsets that only one of the two releases finds.
+
+Each rule's docstring begins with the number of its situation in `SITUATIONS`.
+"""
 
 from collections.abc import Iterator, Mapping
 

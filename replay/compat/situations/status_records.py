@@ -1,4 +1,7 @@
-"""Statuses and active topics that the older release cannot read or leaves behind."""
+"""Statuses and active topics that the older release cannot read or leaves behind.
+
+Each rule's docstring begins with the number of its situation in `SITUATIONS`.
+"""
 
 from collections.abc import Iterator
 

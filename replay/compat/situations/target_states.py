@@ -1,4 +1,7 @@
-"""Target states that the releases read differently, or that were lost between them."""
+"""Target states that the releases read differently, or that were lost between them.
+
+Each rule's docstring begins with the number of its situation in `SITUATIONS`.
+"""
 
 from collections.abc import Iterator
 from urllib.parse import quote

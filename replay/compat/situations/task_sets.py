@@ -1,4 +1,7 @@
-"""Task sets, fencing and restarts that the two releases treat differently."""
+"""Task sets, fencing and restarts that the two releases treat differently.
+
+Each rule's docstring begins with the number of its situation in `SITUATIONS`.
+"""
 
 from collections.abc import Iterator
 

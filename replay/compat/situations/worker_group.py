@@ -1,4 +1,7 @@
-"""Situations of the whole group of workers: session key, converters, refused clients."""
+"""Situations of the whole group of workers: session key, converters, refused clients.
+
+Each rule's docstring begins with the number of its situation in `SITUATIONS`.
+"""
 
 from collections.abc import Iterator
 from typing import Any
