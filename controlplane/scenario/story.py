@@ -8,7 +8,6 @@ that release. It repeats the requests on the fold, and compares the answers as J
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import msgspec
 
@@ -18,7 +17,7 @@ from controlplane.core.order import before, in_order
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import ClusterState, Topics
-from controlplane.rest.endpoints.pure_requests import answer
+from controlplane.rest.endpoints.pure_requests import answer, endpoint_parts
 from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.scenario.json_equality import equal_json
 
@@ -153,10 +152,10 @@ class Verifier:
 
     def _beyond(self, state: ClusterState, path: str, recorded: RecordedAnswer) -> bool:
         """True if an answer has a consumer group's offsets, which no log of Connect holds."""
-        parts = path.split("/")
-        if len(parts) < 3 or parts[-1] != "offsets" or not isinstance(recorded.answer, dict):
+        connector, rest = endpoint_parts(path)
+        if connector is None or rest != ("offsets",) or not isinstance(recorded.answer, dict):
             return False
-        config = state.config.connectors.get(unquote(parts[2]), {})
+        config = state.config.connectors.get(connector, {})
         plugin_type = self._plugins.type_of(config.get("connector.class"), state.profile)
         return plugin_type == "sink" and "offsets" in recorded.answer
 
@@ -172,17 +171,17 @@ def explain(state: ClusterState, path: str) -> Position | None:
     Records fit if their key contains the connector's name. The endpoint's topic is preferred. For a
     path without a name all records fit.
     """
-    parts = path.partition("?")[0].split("/")
-    if len(parts) < 3:
+    connector, rest = endpoint_parts(path)
+    if connector is None:
         return max(state.causes.values(), key=lambda place: place.offset, default=None)
-    name = unquote(parts[2]).encode("utf-8", "surrogatepass")
+    name = connector.encode("utf-8", "surrogatepass")
     places = [place for (_, key), place in state.causes.items() if key and name in key]
-    topic = _topic_of(parts[-1], state.topics)
+    topic = _topic_of(rest, state.topics)
     candidates = [place for place in places if place.topic == topic] or places
     return max(candidates, key=lambda place: place.offset, default=None)
 
 
-def _topic_of(endpoint: str, topics: Topics) -> str:
-    if endpoint in ("status", "topics"):
+def _topic_of(rest: tuple[str, ...], topics: Topics) -> str:
+    if rest[-1:] in (("status",), ("topics",)):
         return topics.status
-    return topics.offsets if endpoint == "offsets" else topics.config
+    return topics.offsets if rest == ("offsets",) else topics.config

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.value_text import bounded
+from controlplane.rest.endpoints.pure_requests import endpoint_parts
 from controlplane.scenario.story import RecordedAnswer
 
 DIFFERS = " (differs)"
@@ -71,18 +72,13 @@ def without_types(path: str, answer: RecordedAnswer) -> RecordedAnswer:
 
 def _untyped(path: str, document: Any) -> Any:
     """The body of an answer without `type` in the places where Connect puts it."""
-    raw_path, _, query = path.partition("?")
-    _, *segments = raw_path.rstrip("/").split("/")
     if not isinstance(document, dict):
         return document
-    if len(segments) == 1 and query:
+    connector, rest = endpoint_parts(path)
+    if connector is None and "?" in path:
         return {name: _untyped_parts(expanded) for name, expanded in document.items()}
-    typed = len(segments) == _INFO or segments[_INFO:] == ["status"]
+    typed = connector is not None and rest in ((), ("status",))
     return _without_type(document) if typed else document
-
-
-_INFO = 2
-"""Number of segments of `/connectors/{c}`."""
 
 
 def _untyped_parts(expanded: Any) -> Any:

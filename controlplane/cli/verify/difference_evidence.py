@@ -8,7 +8,6 @@ that the worker had read is the likeliest cause.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.entry import Entry, Position
@@ -16,6 +15,7 @@ from controlplane.core.order import before, in_order
 from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.rest.endpoints.pure_requests import endpoint_parts
 from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
 
@@ -48,7 +48,7 @@ class Evidence:
     def cause(self, difference: AnswerDifference) -> Entry | None:
         """The last record that affects the differing part; None: there is none."""
         read = list(before(self._entries, self._ends.get(difference.step, {})))
-        if difference.path.split("/")[3:] == ["offsets"]:
+        if endpoint_parts(difference.path).rest == ("offsets",):
             entry = self._last_offset(read, difference)
         else:
             entry = self._last(read, suspects(difference))
@@ -75,7 +75,7 @@ class Evidence:
             if differing and entry.topic not in (self.topics.config, self.topics.status):
                 subject = decode_partition(entry.key, profile)
                 if isinstance(subject, SourcePartition) and (
-                    subject.connector == unquote(difference.path.split("/")[2])
+                    subject.connector == endpoint_parts(difference.path).connector
                     and equal_json(subject.partition, differing[0].get("partition"))
                 ):
                     return entry
@@ -85,24 +85,26 @@ class Evidence:
 def suspects(difference: AnswerDifference) -> Suspects:
     """Patterns of the keys whose records may explain a difference."""
     recorded, folded = difference.recorded.answer, difference.folded.answer
-    path, _, _ = difference.path.partition("?")
-    parts = [unquote(part) for part in path.split("/")[2:]]
-    if parts:
-        return Suspects(parts[0], tuple(_patterns(parts[1:], recorded, folded)))
+    connector, rest = endpoint_parts(difference.path)
+    if connector is not None:
+        return Suspects(connector, tuple(_patterns(rest, recorded, folded)))
     name = next(iter(_differing(recorded, folded)), "")
     recorded_part, folded_part = _member(recorded, name), _member(folded, name)
     patterns: list[bytes] = []
     for part in _differing(recorded_part, folded_part):
-        endpoint = ["status"] if part == "status" else []
-        patterns += _patterns(endpoint, _member(recorded_part, part), _member(folded_part, part))
+        rest = ("status",) if part == "status" else ()
+        patterns += _patterns(rest, _member(recorded_part, part), _member(folded_part, part))
     return Suspects(name, (*patterns, CONFIG))
 
 
-def _patterns(endpoint: list[str], recorded: Any, folded: Any) -> Iterator[bytes]:
-    """Patterns by endpoint; the parts that differ come first."""
-    last = endpoint[-1] if endpoint else ""
-    if last == "status" and len(endpoint) > 1:
-        yield rb"status-task-%(name)s-" + re.escape(endpoint[1].encode())
+def _patterns(rest: tuple[str, ...], recorded: Any, folded: Any) -> Iterator[bytes]:
+    """Patterns by endpoint; the parts that differ come first.
+
+    `rest`: segments of the path after the connector.
+    """
+    last = rest[-1] if rest else ""
+    if last == "status" and len(rest) > 1:
+        yield rb"status-task-%(name)s-" + re.escape(rest[1].encode())
     elif last in ("", "status"):
         parts = _differing(recorded, folded)
         yield from (_PARTS[last][part] for part in parts if part in _PARTS[last])

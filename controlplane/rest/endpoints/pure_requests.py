@@ -5,7 +5,8 @@
 
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
-from urllib.parse import quote
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from controlplane.core import views
 from controlplane.core.commands import AnyCommand
@@ -96,6 +97,22 @@ def every_path(state: ClusterState) -> Iterator[str]:
 def base_path(name: str) -> str:
     """Return the path of a connector, also of a name that is no Unicode text."""
     return f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
+
+
+class EndpointParts(NamedTuple):
+    """Parts of the path of an endpoint about connectors."""
+
+    connector: str | None
+    """None: the endpoint lists connectors."""
+    rest: tuple[str, ...]
+    """Segments after the connector: `("tasks", "0", "status")`."""
+
+
+def endpoint_parts(path: str) -> EndpointParts:
+    """Split the path `/connectors/{c}/…`, without its query, and decode the connector's name."""
+    raw_path = path.partition("?")[0].rstrip("/")
+    _, _, *segments = raw_path.split("/")
+    return EndpointParts(unquote(segments[0]) if segments else None, tuple(segments[1:]))
 
 
 def list_paths(profile: Profile) -> Iterator[str]:

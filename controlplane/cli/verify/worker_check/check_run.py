@@ -26,7 +26,6 @@ from controlplane.cli.verify.worker_check.comparison_rounds import (
     ComparisonRounds,
     Patience,
     ReportProgress,
-    endpoint_parts,
 )
 from controlplane.cli.verify.worker_check.explanation import Explainer, Explanation, is_needed
 from controlplane.core.order import in_order
@@ -35,6 +34,7 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.past_states import ends_now
+from controlplane.rest.endpoints.pure_requests import endpoint_parts
 from controlplane.settings.prefixes import FOLLOWER
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import note

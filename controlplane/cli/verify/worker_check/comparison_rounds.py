@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import httpx
 
@@ -26,6 +25,7 @@ from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.endpoints.pure_requests import (
     answer,
     connector_paths,
+    endpoint_parts,
     list_paths,
     reachable,
 )
@@ -280,21 +280,6 @@ def _paths(names: Iterable[str]) -> Iterator[tuple[str, str]]:
             continue
         if len(base) <= PATH_MAX:
             yield name, base
-
-
-class EndpointParts(NamedTuple):
-    """Parts of the path of an endpoint."""
-
-    connector: str | None
-    """None: the endpoint lists connectors."""
-    rest: tuple[str, ...]
-    """Segments after the connector: `("tasks", "0", "status")`."""
-
-
-def endpoint_parts(path: str) -> EndpointParts:
-    """Split the path `/connectors/{c}/…`, and decode the connector's name."""
-    _, _, *segments = path.partition("?")[0].split("/")
-    return EndpointParts(unquote(segments[0]) if segments else None, tuple(segments[1:]))
 
 
 def listed_names(connectors: RecordedAnswer) -> list[str]:

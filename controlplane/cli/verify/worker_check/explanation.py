@@ -22,7 +22,6 @@ from controlplane.cli.verify.difference_evidence import Evidence, listed_offsets
 from controlplane.cli.verify.worker_check.answer_progress import FIRST_ERROR, ComparedAnswers, equal
 from controlplane.cli.verify.worker_check.comparison_rounds import (
     CheckedLog,
-    endpoint_parts,
     task_ids,
 )
 from controlplane.core import views
@@ -35,6 +34,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text import record_text
 from controlplane.core.views.hazards import TaskRivals, key_rivals, task_rivals
+from controlplane.rest.endpoints.pure_requests import endpoint_parts
 from controlplane.rest.errors import NOT_FOUND, OK
 from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
