@@ -235,7 +235,7 @@ class ControlPlane:
         await self._controller.claim()
 
     async def write_ends(self) -> None:
-        """Write the missing "finished" records of answered commands; only Kafka may lack some."""
+        """Write "finished" records; on Kafka, a command may be answered before its own."""
         await self._controller.write_ends()
 
     async def trouble(self) -> LogError | None:

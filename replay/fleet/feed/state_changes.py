@@ -217,7 +217,7 @@ def _rows(cluster: str, state: ClusterState) -> dict[RowPlace, list[str]]:
 def place_of(table: str, row: RowDocument) -> RowPlace:
     """Place of a row in a table of a state."""
     item = {"offsets": "partition", "topics": "topic"}.get(table, "")
-    # The task that used a topic first is a value: one topic has one row.
+    # A topic has one row. Its task, the first that used the topic, is a compared column.
     task = None if table == "topics" else row.get("task")
     return RowPlace(table, row["connector"], task, row.get(item))
 

@@ -16,7 +16,6 @@ The kinds of causes, in the order in which they are tried:
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from controlplane.cli.verify.difference_evidence import Evidence, listed_offsets
 from controlplane.cli.verify.worker_check.answer_progress import FIRST_ERROR, ComparedAnswers, equal
@@ -34,7 +33,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text import record_text
 from controlplane.core.views.hazards import TaskRivals, key_rivals, task_rivals
-from controlplane.rest.endpoints.pure_requests import endpoint_parts
+from controlplane.rest.endpoints.pure_requests import base_path, endpoint_parts
 from controlplane.rest.errors import NOT_FOUND, OK
 from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
@@ -358,7 +357,7 @@ def _listed_part(worker: Sequence[Any], log: Sequence[Any]) -> DifferingPart | N
         of_worker, of_log = (
             RecordedAnswer(OK if connector in names else NOT_FOUND, None) for names in (worker, log)
         )
-        return DifferingPart(connector, _path(connector), of_worker, of_log, is_listing=True)
+        return DifferingPart(connector, base_path(connector), of_worker, of_log, is_listing=True)
     return None
 
 
@@ -368,18 +367,13 @@ def _expanded_part(worker: Mapping[str, Any], log: Mapping[str, Any]) -> Differi
         for part, ending in (("status", "/status"), ("info", "")):
             of_worker, of_log = (_member(_member(side, name), part) for side in (worker, log))
             if not equal_json(of_worker, of_log):
-                path = _path(name) + ending
+                path = base_path(name) + ending
                 return DifferingPart(name, path, _answer_of(of_worker), _answer_of(of_log))
     return None
 
 
 def _member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
-
-
-def _path(name: str) -> str:
-    """Path of a connector for the fold, which takes every name."""
-    return f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
 
 
 def _answer_of(part: Any) -> RecordedAnswer:
