@@ -81,11 +81,18 @@ class Trail:
         """Claim a log as the trail of a cluster, and read it.
 
         Raises:
-            LogNotUsable: it is the trail of another cluster.
+            LogNotUsable: it is the trail of another cluster, or no trail at all.
             LogError: it cannot be read or written.
         """
+        existing = await log.topics()
+        if existing and CLUSTER_TOPIC not in existing:
+            # Two control planes would end each other's unfinished commands.
+            raise LogNotUsable(
+                f"The file is the log of another control plane (topic {min(existing)}), and no "
+                "trail: name another file with --trail"
+            )
         for name in (CLUSTER_TOPIC, topic):
-            if name not in await log.topics():
+            if name not in existing:
                 await log.create_topic(name, 1)
         trail = cls(log, topic, await log.claim())
         await trail._check_cluster(cluster, at_ms)

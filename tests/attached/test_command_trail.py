@@ -10,7 +10,7 @@ from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.core.commands import CommandRequest, PauseConnector
 from controlplane.core.entry import Position
 from controlplane.core.plan import Outcome, Plan
-from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from tests.patience import PATIENCE_S
 
@@ -126,3 +126,12 @@ async def test_a_cancelled_caller_does_not_cancel_the_commit(
             await callers[cancelled]
     assert log.commits == [1, 2]
     assert [trace.unfinished for trace in trail.commands.values()] == [False, True]
+
+
+async def test_a_log_of_connectors_is_no_trail() -> None:
+    """Two control planes would end each other's commands; the log stays as it is."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    with pytest.raises(LogNotUsable, match="topic connect-configs"):
+        await Trail.open(log, TOPIC, ClusterIdentity("id", "configs"), 1)
+    assert [*await log.topics()] == ["connect-configs"]
