@@ -49,6 +49,7 @@ from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,
     CreateConnector,
+    PatchConfig,
     RestoreConnector,
 )
 from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
@@ -180,7 +181,12 @@ class AttachedPlane:
         """
         del profile, believe_hooks
         refused = await self._planner.validated(command)
-        return refused or await self._planner.plan(await self._log.state_at_end(), command)
+        if refused is not None:
+            return refused
+        plan = await self._planner.plan(await self._log.state_at_end(), command)
+        if isinstance(plan, Plan) and isinstance(command, PatchConfig | RestoreConnector):
+            return await self._planner.validated_plan(plan, command.connector)
+        return plan
 
     async def carry_out(
         self,
@@ -368,15 +374,18 @@ class AttachedPlane:
     async def _own_refusal(self, request: CommandRequest, plan: Plan | Rejected) -> Rejected | None:
         """Refuse a command that no worker of this cluster can carry out; None: the workers decide.
 
-        No release of Kafka accepts initial offsets, so this program checks them itself.
+        No release of Kafka accepts initial offsets, so this program checks them itself. An undo
+        whose config the workers refuse would stop half way, so its config is validated first.
         """
         command = request.command
         refused = self._planner.lacking(command)
         if isinstance(command, CreateConnector) and command.initial_offsets is not None:
             invalid = await self._planner.validated(command) if refused is None else None
             refused = refused or invalid or (plan if isinstance(plan, Rejected) else None)
-        elif isinstance(command, RestoreConnector) and isinstance(plan, Rejected):
-            refused = plan
+        elif isinstance(command, RestoreConnector) and refused is None:
+            if isinstance(plan, Plan):
+                plan = await self._planner.validated_plan(plan, command.connector)
+            refused = plan if isinstance(plan, Rejected) else None
         if refused is not None:
             await self._trail.refused(request, refused)
         return refused

@@ -13,6 +13,7 @@ from controlplane.attached.connect_client import ConnectClient, ConnectRequest, 
 from controlplane.attached.worker_requests import name_refusal, path_refusal, validation_request
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActionFailed, NoExternalSystems
+from controlplane.core.codec.config import decode_config
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -26,7 +27,7 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import predicted_state
 from controlplane.core.plan import AdminOverrides, GroupOffsets, Plan, Reason, Rejected, Step
-from controlplane.core.records import Target
+from controlplane.core.records import ConnectorConfig, Target
 from controlplane.core.state import ClusterState
 from controlplane.worker_api import connector_path
 
@@ -160,6 +161,18 @@ class ClusterPlanner:
             return Rejected(Reason.FAILED, f"A worker's validation has an unknown form: {failure}")
         errors = [error for setting in validation.configs for error in setting.value.errors]
         return Rejected(Reason.INVALID, self._invalid(errors)) if errors else None
+
+    async def validated_plan(self, plan: Plan, connector: str) -> Plan | Rejected:
+        """Validate the config that a plan writes; return the plan, or the refusal.
+
+        Raises:
+            NoWorkerAnswers: no worker has answered.
+        """
+        for draft in (draft for step in plan.steps for draft in step.records):
+            record = decode_config(draft.key, draft.value, self.context.profile)
+            if isinstance(record, ConnectorConfig) and record.properties is not None:
+                return await self.validated(PutConfig(connector, record.properties)) or plan
+        return plan
 
     def lacking(self, command: AnyCommand) -> Rejected | None:
         """Refusal if the cluster's release lacks the command, or no URL can name its connector."""

@@ -24,12 +24,14 @@ from controlplane.core.commands import (
     CreateConnector,
     DeleteConnector,
     OffsetChange,
+    PatchConfig,
     PauseConnector,
     PutConfig,
+    RestoreConnector,
 )
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
-from controlplane.core.records import CommandTrace
+from controlplane.core.records import CommandTrace, Target
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plugins import catalogued
@@ -59,6 +61,10 @@ def config_record(tasks_max: int | None = None) -> Record:
     properties = CONFIG if tasks_max is None else CONFIG | {"tasks.max": str(tasks_max)}
     value = json.dumps({"properties": properties}).encode()
     return Record(TOPICS.config, 0, 1, b"connector-orders", value)
+
+
+STARTED_RECORD = Record(TOPICS.config, 0, 1, b"target-state-orders", b'{"state":"STARTED"}')
+"""Record of a target state: the connector is to run."""
 
 
 class SteeredLog(NamedTuple):
@@ -94,13 +100,13 @@ class SteeredLog(NamedTuple):
 
 
 @asynccontextmanager
-async def steered(worker: AnswerRequest) -> AsyncIterator[SteeredLog]:
-    """Attached cluster with a worker that validates each config as correct."""
+async def steered(worker: AnswerRequest, *errors: str) -> AsyncIterator[SteeredLog]:
+    """Attached cluster with a worker that finds these errors in each config."""
     sent: list[tuple[str, str]] = []
 
     async def recorded(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/config/validate"):
-            return httpx.Response(200, json={"configs": []})
+            return httpx.Response(200, json={"configs": [{"value": {"errors": errors}}]})
         sent.append((request.method, request.url.path))
         return await worker(request)
 
@@ -334,3 +340,34 @@ async def test_a_class_that_no_url_can_hold_is_refused(name: str) -> None:
         answer = await plane.plan(command, profile=None, believe_hooks=False)
     assert isinstance(answer, Rejected)
     assert "cannot be part of a worker's URL" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        PatchConfig("orders", {"tasks.max": "5"}),
+        RestoreConnector("orders", CONFIG | {"tasks.max": "5"}, Target.STOPPED),
+    ],
+)
+async def test_a_plan_has_no_config_that_the_workers_refuse(command: AnyCommand) -> None:
+    """An undo would otherwise stop half way: the connector stopped, its config as before."""
+    async with steered(never_sent, "tasks.max: too many") as cluster:
+        await cluster.log.append([config_record(1), STARTED_RECORD])
+        async with cluster.plane() as plane:
+            planned = await plane.plan(command, profile=None, believe_hooks=False)
+            assert isinstance(planned, Rejected)
+            assert "tasks.max: too many" in planned.sentence
+            if isinstance(command, RestoreConnector):
+                await cluster.follow_up.read_on()
+                answer = await plane.carry_out(command, principal="ada", key=None, profile=None)
+                assert answer == planned
+
+
+async def test_an_undo_without_a_config_is_not_validated() -> None:
+    """Workers may refuse the present config, as long as the undo does not write it."""
+    command = RestoreConnector("orders", CONFIG | {"tasks.max": "1"}, Target.STOPPED)
+    async with steered(accept, "no database answers") as cluster:
+        await cluster.log.append([config_record(1), STARTED_RECORD])
+        async with cluster.plane() as plane:
+            planned = await plane.plan(command, profile=None, believe_hooks=False)
+    assert isinstance(planned, Plan)
