@@ -70,6 +70,16 @@ async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
         assert {worker["release"] for worker in document["workers"]} == {"3.4.1"}
 
 
+async def test_a_service_is_compared_as_the_release_that_it_answers_as(
+    cluster: ClusterCalls,
+) -> None:
+    """An attached service, too, may answer as the newest release, whose version `kip` reports."""
+    async with running(cluster.where, "--quiet", "--release", "4.3") as service:
+        result = await verify(cluster.where, "--against", service.url, "-o", "json")
+    (worker,) = result.json["workers"]
+    assert (result.code, worker["release"], result.json["differences"]) == (0, "4.3.0", [])
+
+
 @pytest.mark.slow
 async def test_a_worker_that_lacks_a_connector_has_a_row(cluster: ClusterCalls) -> None:
     """The row has worker, endpoint, both answers, and the missed record with key and time."""

@@ -28,6 +28,9 @@ OPTION = "--against"
 START_PAUSE_S = 0.5
 """Pause in seconds between two requests to a worker that starts."""
 
+REFUSED_PATH = "/%2E%2E"
+"""Path that the HTTP server of each worker of 4.x refuses (400)."""
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _STARTING = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.CONFLICT)
@@ -152,7 +155,7 @@ async def _identified(client: httpx.AsyncClient, name: str, access: WorkerAccess
     await _until_started(client, access.timeout_s)
     await api.identify()
     exactly_once = bool(access.exactly_once & {"*", name})
-    profile = _profile(api, access.release, exactly_once=exactly_once)
+    profile = await _profile(api, access.release, exactly_once=exactly_once)
     version, cluster_id = api.server.version, api.server.cluster_id
     return CheckedWorker(
         name, client, profile, short(version), exactly_once, cluster_id, api.server.ours
@@ -179,7 +182,7 @@ def _is_starting(answer: httpx.Response) -> bool:
     return no_paths_yet or _is_passing(answer)
 
 
-def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
+async def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
     """Profile that a worker is compared as: of `--release`, else of its own version.
 
     Raises:
@@ -189,7 +192,7 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
     if release is not None:
         return read_profile(release, exactly_once=exactly_once)
     version, kip = api.server.version, Profile.of(KIP)
-    if api.server.ours and "/compat/" not in api.name and version == kip.kafka_release:
+    if version == kip.kafka_release and await _is_kip(api):
         return kip
     try:
         profile = read_profile(version)
@@ -200,6 +203,19 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
         ) from None
     check_support(profile, exactly_once=exactly_once)
     return profile
+
+
+async def _is_kip(api: Api) -> bool:
+    """True for our service as `kip`, which reports the version of the newest release.
+
+    The HTTP server of that release refuses `REFUSED_PATH`.
+    """
+    if not api.server.ours or "/compat/" in api.name:
+        return False
+    try:
+        return (await api.client.get(REFUSED_PATH)).status_code != httpx.codes.BAD_REQUEST
+    except httpx.HTTPError:
+        return True  # the comparison reports a worker that does not answer
 
 
 def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | None) -> None:
