@@ -161,7 +161,11 @@ class AttachedPlane:
         return None
 
     async def trouble(self) -> LogError | None:
-        """Return the reason why no worker can take commands; None if one can."""
+        """Return the reason why no command can be carried out; None if one can."""
+        try:
+            await self._trail.check_writable()
+        except LogError as failure:
+            return failure
         names = ", ".join(self._client.names)
         try:
             async with asyncio.timeout(PROBE_S):

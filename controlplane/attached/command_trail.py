@@ -19,7 +19,7 @@ from controlplane.core.order import Ends
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandTrace
 from controlplane.event_loop import run_to_end
-from controlplane.logs.log import Log, LogNotUsable, Record
+from controlplane.logs.log import Log, LogNotUsable, ProbedLog, Record
 from controlplane.projection.retention import ReadCommands, RetentionSettings, retain_commands
 from controlplane.rest.errors import WorkerAnswer
 
@@ -122,6 +122,11 @@ class Trail:
     def commands(self) -> Mapping[str, CommandTrace]:
         """Traces by command id: all unfinished commands, and the last `ENDED_KEPT` that ended."""
         return self._fold.publish()
+
+    async def check_writable(self) -> None:
+        """Raise `LogError` unless a command could be recorded now."""
+        if isinstance(self.log, ProbedLog):
+            await self.log.check_writable(self._epoch)
 
     async def retain(self, now_ms: int, settings: RetentionSettings) -> int:
         """Remove expired records, up to the first unfinished command; return their number.

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import httpx
@@ -32,8 +33,9 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace, Target
-from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.log import Fenced, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
 from controlplane.plugins import catalogued
 from controlplane.rest.errors import WorkerAnswer
 from tests.attached.test_follow_up import PROFILE, TOPICS, QuickLog, followed
@@ -265,6 +267,18 @@ async def test_only_a_success_is_health(status: int) -> None:
         trouble = await plane.trouble()
     expected = f"A worker of http://w answers GET / with status {status}"
     assert (trouble and str(trouble)) == (None if status == 200 else expected)
+
+
+async def test_a_trail_that_cannot_be_written_is_no_health(tmp_path: Path) -> None:
+    """Every command would be refused, although the worker answers."""
+    identity = ClusterIdentity(None, TOPICS.config)
+    log = await SqliteLog.open(tmp_path / "trail.db")
+    trail = await Trail.open(log, TOPICS.commands, identity, 0)
+    async with steered(accept) as cluster, cluster._replace(trail=trail).plane() as plane:
+        assert await plane.trouble() is None
+        await log.claim()
+        assert isinstance(await plane.trouble(), Fenced)
+    await log.close()
 
 
 @pytest.mark.parametrize("status", [304, 307])
