@@ -294,9 +294,8 @@ async def test_readers_stay_with_their_file(tmp_path: Path, path: Path, log: Sql
     """A reader opens no connection to a file that has replaced its own."""
     await log.append([record("config", 0)])
     reading = await SqliteLog.open(path, read_only=True)
-    (tmp_path / path.name).rename(tmp_path / "elsewhere.db")
-    other = await SqliteLog.open(path)
+    await (await SqliteLog.open(tmp_path / "other.db")).close()
+    (tmp_path / "other.db").rename(tmp_path / path.name)
     with pytest.raises(LogNotUsable, match="deleted or replaced: open it again"):
         await reading.ends(TOPICS)
     await reading.close()
-    await other.close()

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
-from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.command_calls import unprivileged
 
@@ -107,3 +107,15 @@ async def test_a_reader_keeps_the_wal_of_a_crashed_writer(path: Path, tmp_path: 
     assert len(await read_all(reader)) == 2
     await reader.close()
     assert crashed.with_name("crashed.db-wal").stat().st_size
+
+
+async def test_a_new_log_gets_no_pages_of_a_deleted_one(tmp_path: Path) -> None:
+    """A killed process leaves a WAL. SQLite would apply it to the next file of that name."""
+    path = tmp_path / "log.db"
+    wal = tmp_path / "log.db-wal"
+    wal.write_bytes(b"pages")
+    with pytest.raises(LogNotUsable, match="wal is left of a deleted log"):
+        await SqliteLog.open(path)
+    assert contents(tmp_path) == {"log.db-wal": b"pages"}
+    wal.unlink()
+    await (await SqliteLog.open(path)).close()

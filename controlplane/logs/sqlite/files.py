@@ -74,6 +74,7 @@ def create(path: Path) -> bool:
 
     Raises:
         LogUnavailable: the file cannot be created.
+        LogNotUsable: see `place`.
     """
     try:
         if path.exists():
@@ -95,7 +96,16 @@ def create(path: Path) -> bool:
 
 
 def place(draft: Path, path: Path) -> None:
-    """Give a complete draft its final name, durably. Raises `FileExistsError` if it is taken."""
+    """Give a complete draft its final name, durably.
+
+    Raises:
+        FileExistsError: the name is taken.
+        LogNotUsable: a deleted log has left its write-ahead log, whose pages would damage this one.
+    """
+    if _has_wal(path) and not path.exists():
+        raise LogNotUsable(
+            f"{wal_of(path)} is left of a deleted log {path}: remove it first, or put the log back"
+        )
     # Order of writes: first the content is durable, then the name exists, then the name is durable.
     # `link` never replaces a file, unlike `rename`: if two processes create a log, one wins.
     draft.chmod(file_mode())
