@@ -56,14 +56,17 @@ def test_a_resource_may_follow_options_in_one_word(cluster: ClusterCalls) -> Non
     assert (other.code, other.out) == (0, "orders: stopped\n")
 
 
-@pytest.mark.parametrize("tasks", ["all", "failed"])
-async def test_a_release_that_would_restart_no_task_is_refused(tasks: str) -> None:
-    """A release before 3.0 ignores the parameters, and would restart only the connector."""
+@pytest.mark.parametrize(("tasks", "ours"), [("all", False), ("failed", False), ("all", True)])
+async def test_a_release_that_would_restart_no_task_is_refused(tasks: str, *, ours: bool) -> None:
+    """A release before 3.0 ignores the parameters, and would restart only the connector.
+
+    Our service does so, too, if it answers as such a release: the one of an attached cluster.
+    """
     worker = FakeWorker(httpx.Response(204))
     options = {"wait_s": None, "output": "table", "dry_run": False}
     body, selection = command_body(restart_connector), Selection(("orders",), ())
     api = await worker.api()
-    api.server = ServerInfo("2.8.2", None, ours=False)
+    api.server = ServerInfo("2.8.2", None, ours=ours)
     with pytest.raises(Declined, match=r"cannot restart .* its tasks: that takes 3.0.0 or newer"):
         await body(api, selection, tasks, **options)
     assert not worker.requests

@@ -91,9 +91,6 @@ def check_release(api: Api, ability: str, words: str) -> None:
 
     `ability`: field of `Profile`. `words`: the ability for people.
     """
-    beneath_compat = "/compat/" in api.name
-    if api.server.ours and not beneath_compat:
-        return
     try:
         profile = resolve(api.server.version).profile
     except UnknownRelease:
