@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from controlplane.cli.main import main
 from controlplane.client.commands import bundle_commands
 from controlplane.client.connectors.offset_lists import OffsetEntry
+from controlplane.client.http.api import ServerInfo
 from controlplane.client.http.request_errors import Declined
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker, error
 
@@ -303,3 +304,12 @@ async def test_a_connector_that_is_created_but_not_completed_is_noted(
         "orders was created, but not completed: import it again, or run "
         "`controlplane delete orders`\n"
     )
+
+
+async def test_a_release_without_initial_states_is_refused() -> None:
+    """Such a worker refuses the field `initial_state`, and its message has Java class names."""
+    api = await FakeWorker(error(404, "no")).api()
+    api.server = ServerInfo("3.6.2", None, ours=False)
+    bundled = bundle_commands.BundledConnector("orders", {**SOURCE}, "RUNNING")
+    with pytest.raises(Declined, match=r"cannot create a stopped connector: that takes 3.7.0"):
+        await bundle_commands._imported(api, bundled, dry_run=False)

@@ -47,6 +47,7 @@ from controlplane.client.http.request_errors import (
     Unsupported,
     no_connector,
 )
+from controlplane.client.migration.migration_check import check_release
 from controlplane.client.migration.migration_plan import TARGET_VERBS
 from controlplane.core.moments import quoted
 from controlplane.core.text.file_errors import unwritable
@@ -285,6 +286,7 @@ async def _imported(api: Api, bundled: BundledConnector, *, dry_run: bool) -> Co
     existing = await summary(api, bundled.name)
     if existing is not None:
         return await _continued(api, bundled, existing, dry_run=dry_run)
+    check_release(api, "creates_in_state", "create a stopped connector")
     # KIP-995 refuses an empty list. So a later request removes the offsets that an earlier
     # connector of this name has left.
     if api.server.ours and bundled.offsets != []:
