@@ -1,4 +1,4 @@
-"""`migrate --dry-run` shows the steps of the next run."""
+"""`migrate` says how to go on: a dry run shows the steps of the next run, Ctrl-C the command."""
 
 import asyncio
 from pathlib import Path
@@ -34,3 +34,24 @@ def test_a_dry_run_shows_the_steps_to_undo(cluster: ClusterCalls, tmp_path: Path
     document = call(*words, "-o", "json").json
     assert document["result"] == "would be undone"
     assert [step["step"] for step in document["steps"]] == ["create", "stop"]
+
+
+async def _interrupt(*_: Api) -> None:
+    """Ctrl-C, as `asyncio.run` passes it on."""
+    raise asyncio.CancelledError
+
+
+async def test_an_interrupted_migration_names_its_journal(
+    cluster: ClusterCalls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The original is stopped, so the user must know how to go on."""
+    other = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
+    await asyncio.to_thread(other.create, "pages")
+    await asyncio.to_thread(cluster.create)
+    moving = CutOffMigration("orders", cluster.where, other.where, tmp_path)
+    with pytest.raises(asyncio.CancelledError):
+        await moving.run(None, {"before create": _interrupt})
+    advice = f"run the same command again to continue (journal: {moving.journal.path})"
+    assert f"the migration of orders is not finished: {advice}\n" in capsys.readouterr().err
+    await moving.run()
+    assert moving.journal.read() is None

@@ -32,6 +32,7 @@ from controlplane.client.migration.migration_plan import (
     MigrationStep,
 )
 from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.output import note
 
 STEADY_PAUSE_S = 0.6
 """Pause in seconds between two reads of offsets that must be equal. A worker's answer can lack an
@@ -109,6 +110,13 @@ class MigrationRun:
             ClickException: a step failed. The message says what is undone, and what is left.
         """
         self._journal.write(self.migration)  # no step begins unless the journal can be written
+        try:
+            await self._run(report)
+        except asyncio.CancelledError:
+            note(f"the migration of {self.migration.name} is not finished: {self._retry_advice}")
+            raise
+
+    async def _run(self, report: Callable[[MigrationStep], None]) -> None:
         if self.migration.failure is not None:
             await self._undo(Declined(self.migration.failure))
         for step in self.migration.open_steps:
