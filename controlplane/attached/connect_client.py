@@ -124,17 +124,33 @@ class ConnectClient:
         while True:
             answers: dict[str, httpx.Response] = {}
             silent: dict[str, str] = {}
-            for name in self._workers:
-                try:
-                    answers[name] = await self._workers[name].get("/")
-                except _FAILURES as failure:
-                    silent[name] = _why(failure)
+            roots = await asyncio.gather(*map(self._root, self._workers))
+            for name, root in zip(self._workers, roots, strict=True):
+                if isinstance(root, httpx.Response):
+                    answers[name] = root
+                else:
+                    silent[name] = root
+                    self._rank(name, len(self._ranking))
             if any(json_of(answer) for answer in answers.values()) or self._is_over(deadline):
                 return answers, silent
             if on_silence is not None:
                 on_silence(silent)
                 on_silence = None
             await asyncio.sleep(self._limits.retry_ms / 1_000)
+
+    async def _root(self, name: str) -> httpx.Response | str:
+        """Answer of a worker to `GET /`, or the reason why none has come in time.
+
+        A worker that hangs does not delay the start for as long as a command may take.
+        """
+        limit_s = max(self._limits.patience_ms, self._limits.connect_timeout_ms) / 1_000
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._workers[name].get("/")
+        except TimeoutError:
+            return f"no answer within {limit_s:g} s"
+        except _FAILURES as failure:
+            return _why(failure)
 
     async def get_from(self, name: str, path: str) -> Any:
         """JSON body of one worker's answer to a GET; None: no answer, an error, or no JSON."""

@@ -173,6 +173,25 @@ async def test_a_worker_that_delays_a_probe_is_tried_last(
         assert (await client.send(ConnectRequest("GET", "/"))).status == 200
 
 
+async def test_a_worker_that_hangs_at_the_start_is_silent(
+    client_of: Callable[..., ConnectClient],
+) -> None:
+    """The other workers are asked meanwhile, and get the next requests."""
+
+    async def hanging(_: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("never answered")
+
+    limits = ConnectSettings(patience_ms=500, retry_ms=1, connect_timeout_ms=500)
+    alive = WorkerScript(httpx.Response(200, json={"version": "3.9.1"}))
+    client = client_of(hanging, alive, limits=limits)
+    async with asyncio.timeout(PATIENCE_S):
+        answers, silent = await client.ask_each()
+        await client.send(ConnectRequest("GET", "/connector-plugins"))
+    assert [*answers] == ["http://w1"]
+    assert silent == {"http://w0": "no answer within 0.5 s"}
+
+
 GROUP = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
 
 
