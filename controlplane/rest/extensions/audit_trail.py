@@ -176,13 +176,15 @@ def _foreign(rows: Iterable[AuditRow], cluster: _AttachedLog) -> Iterator[AuditR
     configs, state = cluster
     if not configs:
         return
-    own: set[Position] = set()
+    own: dict[Position, str] = {}
     unfinished: set[str] = set()
     for row in rows:
+        connector = str(row.first.command.get("connector"))
         if row.finished is not None:
-            own.update(_positions(row.finished.outcome.get("records"), state.topics))
+            positions = _positions(row.finished.outcome.get("records"), state.topics)
+            own |= dict.fromkeys(positions, connector)
         elif isinstance(row.first, CommandAccepted):
-            unfinished.add(str(row.first.command.get("connector")))
+            unfinished.add(connector)
     for entry, command in foreign_changes(configs, state.profile, own):
         if command.connector not in unfinished:
             first = CommandAccepted(

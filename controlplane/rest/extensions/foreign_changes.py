@@ -5,7 +5,7 @@ Connect's topics do not record who has sent a request. A record that no command 
 caused comes from another client: curl, Terraform, a console.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from controlplane.core.codec.config import decode_config
@@ -38,9 +38,12 @@ class ForeignChange(NamedTuple):
 
 
 def foreign_changes(
-    entries: Iterable[Entry], profile: Profile, own: Collection[Position]
+    entries: Iterable[Entry], profile: Profile, own: Mapping[Position, str]
 ) -> Iterator[ForeignChange]:
-    """Yield the changes in config records, without those at the positions of own commands.
+    """Yield the changes in config records, without those of own commands.
+
+    `own` has the connector of each record of an own command. A record about another connector at
+    such a position is foreign: the topic was deleted and created again.
 
     A target state that comes before its config belongs to a creation. A removed target state
     belongs to a deletion. Neither is yielded.
@@ -53,7 +56,7 @@ def foreign_changes(
                 connectors.add(command.connector)
             case DeleteConnector():
                 connectors.discard(command.connector)
-        if command is not None and entry.position not in own:
+        if command is not None and own.get(entry.position) != command.connector:
             yield ForeignChange(entry, command)
 
 

@@ -182,6 +182,27 @@ async def test_an_id_with_the_name_of_a_record_is_an_id() -> None:
         assert await all_pages(attached, "/commands", "commands", limit="1") == whole
 
 
+@pytest.mark.parametrize(("connector", "hidden"), [("orders", True), ("pages", False)])
+async def test_a_record_about_another_connector_is_foreign(connector: str, *, hidden: bool) -> None:
+    """Offsets begin again if the config topic is deleted: an old command's record is not there."""
+    async with (
+        orders_plane() as (plane, client),
+        client_of(App(plane.service._replace(trail=plane.log))) as attached,
+    ):
+        rows = (await attached.get("/commands?command=create")).json()["commands"]
+        foreign = next(row["id"] for row in rows if row["principal"] is None)
+        accepted = {"type": "accepted", "command_id": "a", "at_ms": 1, "principal": "ann"}
+        accepted |= {"command": {"command": "pause", "connector": connector}}
+        finished = {"type": "finished", "command_id": "a", "at_ms": 2, "outcome": {}}
+        finished["outcome"] = {"records": [foreign]}
+        values = (json.dumps(value).encode() for value in (accepted, finished))
+        topic = plane.state.topics.commands
+        await plane.log.append([Record(topic, 0, 0, b"a", value) for value in values])
+        await client.put("/connectors/orders/pause")  # the plane has then read the records
+        rows = (await attached.get("/commands?command=create")).json()["commands"]
+        assert (foreign not in [row["id"] for row in rows]) is hidden
+
+
 @pytest.mark.parametrize("query", ["outcome=fine", "since=monday", "limit=none", "after=nix"])
 async def test_invalid_filters_are_refused(query: str) -> None:
     """The error names the refused parameter."""
