@@ -19,10 +19,11 @@ from controlplane.attached.execution import (
     connector_of,
 )
 from controlplane.attached.follow_up import LogFollowUp
-from controlplane.attached.plan_comparison import comparison_facts
+from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.controller.admission import QueueLocks, queue_of, subject_of
 from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, CreateConnector, RestoreConnector
+from controlplane.core.order import Ends
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
@@ -44,6 +45,11 @@ ENDED_LATER = (
 CUT_OFF = (
     "This service was cut off before a worker had answered. "
     f"The log of the cluster does not show that the request was done: {CHECK}"
+)
+
+RECREATED = (
+    "This service was cut off before a worker had answered, and the topics of the cluster were "
+    f"deleted and created again: {CHECK}"
 )
 
 
@@ -123,6 +129,9 @@ class CutOffCommands:
         accepted = AcceptedCommand(request, plan, progress.since)
         command = request.command
         await self._log.state_at_end()
+        if _ends_before(progress.since, self._log.ends):
+            await self._finish(request, Rejected(Reason.FAILED, RECREATED), None)
+            return
         if isinstance(command, CreateConnector) and command.initial_offsets is not None:
             answer = await self._execution.resume_creation(accepted, command, progress.step)
         elif isinstance(command, RestoreConnector) and progress.step:
@@ -130,6 +139,13 @@ class CutOffCommands:
         else:
             answer = await self._logged_answer(accepted, plan)
         comparison = await self._log.compared_now(plan, progress.since, connector_of(command))
+        await self._finish(request, answer, comparison)
+
+    async def _finish(
+        self, request: CommandRequest, answer: AttachedAnswer, comparison: Comparison | None
+    ) -> None:
+        """Record the end of a command; `comparison` None: its records are unknown."""
+        command = request.command
         facts = comparison_facts(comparison, self._log.present.topics)
         facts |= {"recovered": True, **ending_of(answer)}
         await self._trail.finished(request, self._around.now_ms(), answer, facts)
@@ -153,6 +169,15 @@ class CutOffCommands:
             if comparison.proves_plan:
                 return plan.outcome
         return Rejected(Reason.FAILED, CUT_OFF)
+
+
+def _ends_before(since: Ends, ends: Ends) -> bool:
+    """True if a topic ends before a point of its past: it was created again, or lost records."""
+    return any(
+        offset > end
+        for topic, offsets in since.items()
+        for offset, end in zip(offsets, ends.get(topic, ()), strict=False)
+    )
 
 
 def ending_of(answer: AttachedAnswer) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Endings of commands that a crash has cut off: the log event, and its counter in `/metrics`."""
 
+import asyncio
 from typing import cast
 
 import httpx
@@ -15,6 +16,7 @@ from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
 from controlplane.controller.admission import QueueLocks
 from controlplane.core.commands import (
+    AnyCommand,
     CommandRequest,
     PauseConnector,
     PutConfig,
@@ -40,6 +42,7 @@ from tests.attached.test_attached_plane import (
 )
 from tests.attached.test_follow_up import TOPICS, followed
 from tests.outages import until
+from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import RecordedNotices
 
 
@@ -87,6 +90,18 @@ async def test_a_command_whose_plan_was_a_refusal_is_ended() -> None:
     async with followed() as (follow_up, _):
         await end_all(trail, follow_up, RecordedNotices())
     assert outcome_of(trail.commands["k"])["ended"] == "unknown"
+
+
+@pytest.mark.parametrize("command", [PauseConnector("orders"), CREATION])
+async def test_a_command_is_ended_although_the_topics_are_new(command: AnyCommand) -> None:
+    """Later commands of the connector would wait for ever, as its records are never found."""
+    trail = await Trail.open(MemoryLog(), "commands", ClusterIdentity("id", "configs"), 1)
+    request = CommandRequest(command=command, command_id="k", at_ms=1)
+    async with followed() as (follow_up, _), asyncio.timeout(PATIENCE_S):
+        await trail.accepted(request, Plan(()), {TOPICS.config: [5_000]}, "create")
+        await end_all(trail, follow_up, RecordedNotices())
+    outcome = outcome_of(trail.commands["k"])
+    assert (outcome["ended"], outcome["compared"]) == ("unknown", "not compared")
 
 
 def fail_first(
