@@ -118,6 +118,17 @@ def test_offsets_in_a_log_are_altered_and_reset(with_groups: ClusterCalls) -> No
     with_groups.output("offsets", "reset", "archive", "--yes")
     assert with_groups.json("offsets", "archive") == {"offsets": []}
     assert with_groups.output("offsets", "progress", "archive") == "archive has no offsets\n"
+    listed = with_groups.ask("get", "--lag")
+    assert listed.out.split()[-1] == "?"
+    assert listed.err == "archive: its consumer group has no offsets yet\n"
+
+
+def test_a_lag_without_some_partitions_has_the_reason(with_groups: ClusterCalls) -> None:
+    """The sum is that of the other partitions: the reason names those that it lacks."""
+    with_groups.commit("connect-archive", {("gone", 0): 5})
+    listed = with_groups.ask("get", "--lag")
+    assert listed.out.split()[-1] == "4"
+    assert listed.err.startswith("archive: gone-0: ")
 
 
 def test_a_log_without_groups_refuses_offsets_of_a_sink(cluster: ClusterCalls) -> None:

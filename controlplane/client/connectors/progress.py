@@ -33,8 +33,11 @@ async def progress(api: Api, name: str) -> ProgressAnswer:
     return answer
 
 
+_NO_OFFSETS = "its consumer group has no offsets yet"
+
+
 class SinkLag(NamedTuple):
-    """Lag of a sink, or the reason why it is unknown."""
+    """Lag of a sink, and the reason why it is unknown, or known for some partitions only."""
 
     lag: int | None
     reason: str = ""
@@ -60,7 +63,8 @@ async def lags(api: Api, names: Iterable[str]) -> dict[str, SinkLag]:
                 answer = await progress(api, name)
             except click.ClickException as failure:
                 return name, SinkLag(None, failure.message)
-        return name, SinkLag(answer["lag"])
+        reason = "; ".join(reasons(answer)) if answer["offsets"] else _NO_OFFSETS
+        return name, SinkLag(answer["lag"], reason)
 
     return dict(await asyncio.gather(*map(lag, names)))
 
