@@ -181,9 +181,11 @@ class ReadPositions:
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if a position is beyond the given end of its partition."""
+        """Return True if a position is beyond the given end of its partition, or has none."""
+        pairs = ((parts, self._ends.get(topic, ())) for topic, parts in ends.items())
         return any(
-            any(map(int.__lt__, parts, self._ends.get(topic, ()))) for topic, parts in ends.items()
+            len(parts) < len(positions) or any(map(int.__lt__, parts, positions))
+            for parts, positions in pairs
         )
 
     def add(self, ends: Ends) -> None:

@@ -18,6 +18,7 @@ from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.past_states import PastStates
 from tests.outages import Cable, FollowerNotices, until
+from tests.patience import PATIENCE_S
 from tests.projection.test_follower import KIP, NEW, PARTITIONS, QUICK, connector
 
 
@@ -87,6 +88,21 @@ async def test_a_follower_starts_anew_on_another_log(log: MemoryLog) -> None:
         cable.log = other
         cable.cut.clear()
         await notices.back.wait()
+        assert views.connectors(await follower.state(KIP)) == ["third"]
+    await other.close()
+
+
+async def test_a_topic_with_fewer_partitions_is_another_one(log: MemoryLog) -> None:
+    """No position is beyond an end, but the positions of some partitions lead nowhere."""
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
+    for topic in PARTITIONS:
+        await other.create_topic(topic, 1)
+    await other.append([connector("third", name="third")])
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
+        await follower.state(KIP)
+        async with asyncio.timeout(PATIENCE_S):
+            await exchange(cable, notices, other)
+        assert {len(parts) for parts in follower.ends.values()} == {1}
         assert views.connectors(await follower.state(KIP)) == ["third"]
     await other.close()
 
