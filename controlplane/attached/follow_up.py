@@ -130,6 +130,19 @@ class LogFollowUp:
             raise LogUnavailable("The topics of the cluster cannot be read to their end")
         return self.present
 
+    async def reaches(self, since: Ends) -> bool:
+        """False if a topic ends before a point of its past, because it was created again.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        visible = await self._log.topics()
+        ends = await self._log.ends([topic for topic in since if topic in visible])
+        return all(
+            len(since[topic]) <= len(parts) and all(map(int.__le__, since[topic], parts))
+            for topic, parts in ends.items()
+        )
+
     async def compared(
         self, plan: Plan, since: Ends, connector: str, *, await_missing: bool = True
     ) -> Comparison | None:

@@ -23,7 +23,6 @@ from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.controller.admission import QueueLocks, queue_of, subject_of
 from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, CreateConnector, RestoreConnector
-from controlplane.core.order import Ends
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
@@ -129,7 +128,7 @@ class CutOffCommands:
         accepted = AcceptedCommand(request, plan, progress.since)
         command = request.command
         await self._log.state_at_end()
-        if _ends_before(progress.since, self._log.ends):
+        if not await self._log.reaches(progress.since):
             await self._finish(request, Rejected(Reason.FAILED, RECREATED), None)
             return
         if isinstance(command, CreateConnector) and command.initial_offsets is not None:
@@ -169,15 +168,6 @@ class CutOffCommands:
             if comparison.proves_plan:
                 return plan.outcome
         return Rejected(Reason.FAILED, CUT_OFF)
-
-
-def _ends_before(since: Ends, ends: Ends) -> bool:
-    """True if a topic ends before a point of its past: it was created again, or lost records."""
-    return any(
-        offset > end
-        for topic, offsets in since.items()
-        for offset, end in zip(offsets, ends.get(topic, ()), strict=False)
-    )
 
 
 def ending_of(answer: AttachedAnswer) -> dict[str, Any]:

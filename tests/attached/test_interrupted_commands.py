@@ -93,12 +93,15 @@ async def test_a_command_whose_plan_was_a_refusal_is_ended() -> None:
 
 
 @pytest.mark.parametrize("command", [PauseConnector("orders"), CREATION])
-async def test_a_command_is_ended_although_the_topics_are_new(command: AnyCommand) -> None:
+@pytest.mark.parametrize("since", [[5_000], [0, 0]])
+async def test_a_command_is_ended_although_the_topics_are_new(
+    command: AnyCommand, since: list[int]
+) -> None:
     """Later commands of the connector would wait for ever, as its records are never found."""
     trail = await Trail.open(MemoryLog(), "commands", ClusterIdentity("id", "configs"), 1)
     request = CommandRequest(command=command, command_id="k", at_ms=1)
     async with followed() as (follow_up, _), asyncio.timeout(PATIENCE_S):
-        await trail.accepted(request, Plan(()), {TOPICS.config: [5_000]}, "create")
+        await trail.accepted(request, Plan(()), {TOPICS.config: since}, "create")
         await end_all(trail, follow_up, RecordedNotices())
     outcome = outcome_of(trail.commands["k"])
     assert (outcome["ended"], outcome["compared"]) == ("unknown", "not compared")
