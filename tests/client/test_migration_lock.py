@@ -1,7 +1,9 @@
-"""One process at a time runs a migration."""
+"""One process at a time runs a migration, with one journal."""
 
 import os
 from pathlib import Path
+
+import pytest
 
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import call, refusal
@@ -25,3 +27,16 @@ def test_a_second_run_with_one_journal_is_refused(cluster: ClusterCalls, tmp_pat
     assert "orders" not in other.json("get")
     assert call("migrate", "orders", *places, "--yes").code == 0
     assert list(tmp_path.glob("journal*")) == []
+
+
+def test_a_journal_of_a_long_name_has_a_short_one(
+    cluster: ClusterCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A character of another alphabet takes up to nine in the name of the journal."""
+    monkeypatch.chdir(tmp_path)
+    other = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
+    other.create("pages")
+    name = "注" * 60
+    cluster.create(name, config=SOURCE)
+    assert call("migrate", name, "--from", cluster.where, "--to", other.where, "--yes").code == 0
+    assert name in other.json("get")

@@ -14,10 +14,13 @@ from controlplane.logs.sqlite.writer_lock import LogHeld, writer_lock
 from controlplane.private_files import replacing
 from controlplane.terminal.command_errors import InputRefused
 
+NAME_CHARACTERS = 200
+"""Maximum characters of a connector's name in that of its journal: file names have a limit."""
+
 
 def default_journal(name: str) -> Path:
     """Journal in the working directory, by the connector's name."""
-    return Path(f"controlplane-migrate-{quote(name, safe='')}.json")
+    return Path(f"controlplane-migrate-{quote(name, safe='')[:NAME_CHARACTERS]}.json")
 
 
 class MigrationJournal:
