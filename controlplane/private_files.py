@@ -125,13 +125,13 @@ def replacing(file: Path) -> Iterator[Path]:
     Links are followed. A device or pipe is yielded directly. The order of writes makes the change
     atomic and durable: flush the bytes, rename the draft, flush the name.
     """
+    if file.exists() and not file.is_file():  # the path of a pipe behind `/dev/stdout` is no file
+        yield file
+        return
     try:
         target = file.resolve()
     except RuntimeError:  # up to Python 3.12, for a circle of links
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(file)) from None
-    if target.exists() and not target.is_file():
-        yield target
-        return
     remove_abandoned(target.parent)
     with draft_file(target) as draft:
         yield draft

@@ -18,7 +18,10 @@ def check_place(file: Path) -> None:
         NotWritable: the file cannot be written.
     """
     try:
-        _check(file, file.resolve())
+        # The path of a pipe behind `/dev/stdout` does not exist.
+        _check(file, file if file.exists() else file.resolve())
+    except RuntimeError:  # up to Python 3.12, for a circle of links
+        raise NotWritable(unwritable(file, _error(errno.ELOOP))) from None
     except OSError as error:
         raise NotWritable(unwritable(file, error)) from None
 

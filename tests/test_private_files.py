@@ -137,6 +137,18 @@ def test_a_circle_of_links_is_refused(tmp_path: Path) -> None:
         raise AssertionError
 
 
+def test_a_pipe_without_a_path_is_written() -> None:
+    """`/dev/stdout` of a pipeline resolves to a path that does not exist."""
+    reader, writer = os.pipe()
+    try:
+        with replacing(Path(f"/dev/fd/{writer}")) as draft:
+            draft.write_text("written")
+        assert os.read(reader, 100) == b"written"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
     """The next writer removes drafts of killed processes; drafts of living processes stay."""
     left_by_a_killed_process(tmp_path / "other")

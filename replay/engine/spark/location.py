@@ -1,7 +1,7 @@
 """Location and settings of Spark. This module works without pyspark."""
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,4 +23,5 @@ class SparkLocation(NamedTuple):
 
 def anywhere(archive: str) -> str:
     """Absolute path or URL of an archive, valid on every worker."""
-    return archive if "://" in archive else str(Path(archive).resolve())
+    # Up to Python 3.12, `Path.resolve` fails for a circle of links.
+    return archive if "://" in archive else os.path.realpath(archive)

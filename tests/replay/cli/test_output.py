@@ -92,6 +92,35 @@ def test_links_and_pipes_are_kept(archive: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_the_pipe_of_a_shell_is_written(archive: Path) -> None:
+    """`report --file /dev/stdout | less` and `--file >(gzip)` name pipes without a path."""
+    reader, writer = os.pipe()
+    read: list[bytes] = []
+    with os.fdopen(reader, "rb") as pipe:
+        reading = Thread(target=lambda: read.append(pipe.read()))
+        reading.start()
+        try:
+            assert call("report", archive, "--file", f"/dev/fd/{writer}").code == 0
+        finally:
+            os.close(writer)
+            reading.join()
+    assert read[0].startswith(b"<!doctype html>")
+
+
+def test_a_circle_of_links_is_refused(archive: Path, tmp_path: Path) -> None:
+    """A file or folder that links to itself is unusable, and not a defect."""
+    (loop := tmp_path / "loop").symlink_to("loop")
+    reason = "(Too many levels of symbolic links)"
+    written = call("report", archive, "--file", loop)
+    assert refusal(written).startswith(f"{loop} cannot be written {reason}")
+    assert refusal(call("state", loop)).startswith(f"{loop} cannot be read {reason}")
+    for options in (
+        ("state", archive, "-o", "parquet", "--folder"),
+        ("watch", archive, "--once", "--checkpoint"),
+    ):
+        assert "cannot be" in refusal(call(*options, loop))
+
+
 @pytest.mark.parametrize("words", [("state",), ("timeline",), ("diff", "--from", "config@3")])
 def test_a_pipe_is_kept_after_a_failed_write(
     archive: Path, tmp_path: Path, words: tuple[str, ...]
