@@ -101,9 +101,15 @@ def _in_clear(key: str, value: Any) -> bool:
         bare = _REFERENCE.sub(_PLACEHOLDER, value)
         if bare != value:
             return _has_clear_part(bare)
-    hidden: list[Any] = []
-    redacted_value(judged_by, value, lambda secret, _: hidden.append(secret))
-    return bool(hidden)
+    hidden: list[bool] = []
+    redacted_value(judged_by, value, lambda text, shown: hidden.append(not _is_cut(text, shown)))
+    return any(hidden)
+
+
+def _is_cut(text: Any, shown: Any) -> bool:
+    """True if only the end of a very long text is not shown: the rest has no secret."""
+    is_long = isinstance(text, str) and len(text) > LOOKED_AT
+    return is_long and str(shown).startswith(text[:LOOKED_AT])
 
 
 def _has_clear_part(bare: str) -> bool:

@@ -364,6 +364,19 @@ def names_without_secrets() -> PlantedLog:
     )
 
 
+@resembles("secret-in-clear")
+def very_long_texts() -> PlantedLog:
+    """A setting and a trace are longer than the text that is searched, and have no secret."""
+    trace = "java.lang.StackOverflowError\n" + "\tat lab.Source.poll(Source.java:7)\n" * 10_000
+    return PlantedLog().config("a", query=trace).status("connector-a", "FAILED", trace=trace)
+
+
+@holds("secret-in-clear", WARNING, "a", "config@0")
+def password_in_a_very_long_text() -> PlantedLog:
+    """A setting has a password, and is longer than the text that is searched."""
+    return PlantedLog().config("a", query="password=horse;" + "x" * 300_000)
+
+
 # --- unreadable records ----------------------------------------------------------------------
 
 
