@@ -8,6 +8,7 @@ ones: Spark's tasks make their rows. Without a session, tables are Arrow tables.
 of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_rows`.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 import pyarrow as pa
 
 from controlplane.core.moments import check_form
-from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.releases.profiles import KIP, Profile, resolve
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
 from replay.audit.thresholds import thresholds as read_thresholds
@@ -73,6 +74,14 @@ def _moment(text: str | None) -> str | None:
         raise TypeError(f"a moment is a text, such as '2026-03-01T00:00:00Z', not {text!r}")
     check_form(text)
     return text
+
+
+def _known_release(name: str) -> Profile:
+    """Release by its name; a warning names the one that is read in place of an unknown one."""
+    resolved = resolve(name)
+    if resolved.warning:  # `warnings.warn` would show a repeated warning once
+        warnings.warn_explicit(resolved.warning, UserWarning, "replay", 1)
+    return resolved.profile
 
 
 EnumT = TypeVar("EnumT", bound=Enum)
@@ -448,4 +457,4 @@ class OpenArchive(Generic[FrameT]):
         if not names:
             raise ValueError("no release is named: give one or more")
         exactly_once = self._source.exactly_once
-        return tuple(profiles_named(names, Profile.of, exactly_once=exactly_once))
+        return tuple(profiles_named(names, _known_release, exactly_once=exactly_once))

@@ -363,6 +363,13 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         archive.audit(thresholds={"stall-ms": 0})
 
 
+def test_an_unknown_release_is_named(archive: OpenArchive[pa.Table]) -> None:
+    """A release that is too new is read as the newest known one, each time with a warning."""
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"^release 99\.1 is not known; read as 4\."):
+            archive.state("tasks", release="99.1")
+
+
 # --- files and views ----------------------------------------------------------------------------
 
 
