@@ -57,6 +57,12 @@ class FeedPrinter:
             self._print(self._printed)
             flush()
 
+    def name_problems(self) -> None:
+        """Name the clusters that are unreadable since an earlier run: no row of a batch does."""
+        for problem in self._feed.problems:
+            if problem.cluster not in self._archive.failed:
+                self._archive.fail(problem)
+
     def _print(self, number: int) -> None:
         tables = self._feed.tables
         for row in tables.rows(STATE_CHANGES, number):
@@ -119,6 +125,7 @@ def watch_here(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None) -
     """
     feed.advance()
     printer.catch_up()
+    printer.name_problems()
     while every_s is not None:
         time.sleep(every_s)
         try:
@@ -141,6 +148,7 @@ def watch_stream(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None)
     finally:
         query.stop()
     printer.catch_up()
+    printer.name_problems()
 
 
 def _awaited(query: "StreamingQuery", printer: FeedPrinter, feed: ArchiveFeed) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from replay.archive import layout
 from replay.audit.shared_topics import in_common
+from replay.cluster_problem import ClusterProblem
 from replay.engine.executors import Executor
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
 from replay.findings import Finding
@@ -102,6 +103,20 @@ class ArchiveFeed:
         """Clusters that the last batch could not read."""
         return [work.cluster for work in self._work(self._fleet.looks)]
 
+    @property
+    def problems(self) -> list[ClusterProblem]:
+        """Followed clusters whose manifests were unreadable at the last look.
+
+        Raises:
+            NoArchive: the archive cannot be read.
+        """
+        followed = followed_names(self.context.source.store, self.clusters, self._fleet.read)
+        return [
+            ClusterProblem(name, look.problem)
+            for name, look in self.last_looks.items()
+            if name in followed and look.problem is not None
+        ]
+
     def check(self) -> None:
         """Check that the archive goes on from the checkpoint; nothing is written.
 
@@ -143,7 +158,7 @@ class ArchiveFeed:
         if self._is_first:
             self.check()
         store = self.context.source.store
-        names = followed_names(store, self.clusters, self.last_looks)
+        names = followed_names(store, self.clusters, self._fleet.read)
         looks = cluster_looks(store, names, {} if self._is_first else self.last_looks)
         if not self._has_news(looks):
             self._is_first = False

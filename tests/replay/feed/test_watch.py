@@ -142,6 +142,32 @@ def test_a_damaged_cluster_is_an_error(tmp_path: Path) -> None:
     assert {line.split()[0] for line in result.out.splitlines()} == {"b", "b:"}
 
 
+def test_a_cluster_that_stays_unreadable_is_named_by_each_run(tmp_path: Path) -> None:
+    """Each run names a cluster without manifests, until they are restored."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES[:60], name)
+    progress = ("--checkpoint", tmp_path / "checkpoint")
+    assert watched(tmp_path, *progress).code == 0
+    manifests = tmp_path / "archive" / "cluster=a" / "_manifest"
+    manifests.rename(tmp_path / "saved")
+    first, second = (watched(tmp_path, *progress) for _ in range(2))
+    assert first.err.startswith("Error: cluster=a/_manifest has no manifest")
+    assert (first.code, second.code, second.err) == (2, 2, first.err)
+    assert watched(tmp_path, "--cluster", "b", *progress).code == 0
+    (tmp_path / "saved").rename(manifests)
+    assert watched(tmp_path, *progress).code == 0
+
+
+def test_a_misspelled_cluster_is_not_followed_later(tmp_path: Path) -> None:
+    """Only the run that selects a cluster of this name reports that the archive lacks it."""
+    archived(tmp_path, ENTRIES[:60])
+    progress = ("--checkpoint", tmp_path / "checkpoint")
+    message = refusal(watched(tmp_path, "--cluster", "misspelled", *progress))
+    assert "has no archive of a cluster misspelled" in message
+    archived(tmp_path, ENTRIES[:60], "another")
+    assert watched(tmp_path, *progress).code == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--once",)])
 def test_a_path_without_an_archive_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
