@@ -71,6 +71,11 @@ class BackgroundCompaction:
         self._removals_ms: dict[str, float] = {}
         """Time from which on the replaced files of a cluster may go, in ms since 1970."""
 
+    @property
+    def retains(self) -> bool:
+        """True if compactions also remove old records."""
+        return self._options.retain_s is not None
+
     def note(self, cluster: str) -> None:
         """Add a captured cluster; it is compacted when its last merge is old enough."""
         self._latest_ms.setdefault(cluster, 0)

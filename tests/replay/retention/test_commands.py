@@ -48,6 +48,13 @@ def test_a_dry_run_counts_removals(captured: Path, tmp_path: Path) -> None:
     assert rehearsed["records"] - records == call("verify", folder, "-o", "json").json[0]["records"]
 
 
+def test_a_capture_of_a_dump_says_that_it_removes_nothing(tmp_path: Path) -> None:
+    """`capture --retain` removes records while it runs, and a capture of a dump ends at once."""
+    result = call("capture", LOG, tmp_path / "archive", "--retain", "1s")
+    message = "no old records were removed: run `replay compact-archive --retain`\n"
+    assert (result.code, result.err) == (0, message)
+
+
 def test_without_retain_nothing_is_removed(captured: Path, tmp_path: Path) -> None:
     """A merge without `--retain` removes no record, and its dry run plans no removal."""
     folder = copytree(captured, tmp_path / "archive")
