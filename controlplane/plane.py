@@ -235,7 +235,7 @@ class ControlPlane:
         await self._controller.claim()
 
     async def write_ends(self) -> None:
-        """Write "finished" records; on Kafka, a command may be answered before its own."""
+        """Write "finished" records that are missing; on Kafka, answers do not wait for them."""
         await self._controller.write_ends()
 
     async def trouble(self) -> LogError | None:

@@ -131,7 +131,7 @@ class LogFollowUp:
         return self.present
 
     async def reaches(self, since: Ends) -> bool:
-        """False if a topic ends before a point of its past, because it was created again.
+        """False if a topic ends before an offset of `since`, because it was created again.
 
         Raises:
             LogError: the log cannot be read.

@@ -21,7 +21,7 @@ AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Maximum bytes of values that are folded without a pause, counted for each release.
+"""Maximum bytes of values that are folded without a pause; each loaded release counts them.
 
 Unusual JSON of this size takes up to 200 ms.
 """

@@ -233,7 +233,7 @@ class _ReportPass:
         gaps, doubts = self._log.gaps, self._log.doubts.doubts
         every: list[tuple[OffsetGap | Doubt, int, int | None]] = [
             *((gap, gap.offsets.start, gap.offsets.stop) for gap in gaps),
-            # `until` is an end offset: the record before it is the first known one.
+            # `until - 1` is the first known offset after the missing ones.
             *((doubt, doubt.after + 1, doubt.until and doubt.until - 1) for doubt in doubts),
         ]
         offsets: dict[tuple[str, int], list[int]] = {

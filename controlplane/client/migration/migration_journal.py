@@ -15,7 +15,7 @@ from controlplane.private_files import replacing
 from controlplane.terminal.command_errors import InputRefused
 
 NAME_CHARACTERS = 200
-"""Maximum characters of a connector's name in that of its journal: file names have a limit."""
+"""Maximum characters of a connector's name in the name of its journal's file."""
 
 
 def default_journal(name: str) -> Path:

@@ -1,7 +1,7 @@
 """Stores of archive files: a folder, or an object store (`s3a://bucket/folder`).
 
 A file appears complete, under a name that was free, and never changes afterwards. Only a merge
-replaces or removes files that count (`replay.archive`), once its manifest has replaced them.
+rewrites or removes files that count (`replay.archive`), after its own manifest has taken over.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Rows of what changed between two states of one cluster, in the tables of a state.
+"""Changes between two states of one cluster: one row for each changed row of a table.
 
 Rows are made and compared only for connectors with a changed value. Unchanged source offsets of
 these connectors are left out. A row is compared as JSON. The rows of one place, such as a task, are
