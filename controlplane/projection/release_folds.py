@@ -21,7 +21,7 @@ AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Maximum bytes of values that are folded without a pause; each loaded release counts them.
+"""Maximum bytes of values that are folded without a pause, times the number of loaded releases.
 
 Unusual JSON of this size takes up to 200 ms.
 """
@@ -181,7 +181,7 @@ class ReadPositions:
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if a position is beyond the given end of its partition, or has none."""
+        """Return True if a position is beyond the end of its partition, or if no end is given."""
         pairs = ((parts, self._ends.get(topic, ())) for topic, parts in ends.items())
         return any(
             len(parts) < len(positions) or any(map(int.__lt__, parts, positions))
@@ -296,7 +296,7 @@ class ReleaseFolds:
         self._load_lock = asyncio.Lock()
         """Held by the one load that runs at a time."""
         self._missed: list[Batch] | None = None
-        """Batches that were folded since the present load began; None: no load can use them."""
+        """Batches that were folded since the present load began; None: no valid load is running."""
 
     def get(self, profile: Profile) -> ReleaseFold | None:
         """Return the fold of a release if it is loaded, and mark it as most recently used.

@@ -76,7 +76,7 @@ class MigrationJournal:
         """Store a migration; durable when this returns.
 
         Raises:
-            InputRefused: the file cannot be written, or cannot hold the connector.
+            InputRefused: the file cannot be written, or the connector's name is no Unicode text.
         """
         try:
             with replacing(self.path) as draft:

@@ -78,7 +78,7 @@ class StateStep(NamedTuple):
         partitions = changed_partitions(before, after, identities)
         for name in sorted({*changed_connectors(before, after), *partitions}):
             states = old_offsets.state_of(name), new_offsets.state_of(name)
-            # With other topics, rows of unchanged partitions may differ, too.
+            # If the offsets topics have changed, rows of all partitions may differ.
             if views.offsets_topics(before, name) == views.offsets_topics(after, name):
                 changed = partitions.get(name, set())
                 old, new = (_with_partitions(state, changed, identities) for state in states)
