@@ -21,9 +21,9 @@ AT_ONCE = 200
 """Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Maximum bytes of values that are folded without a pause, times the number of loaded releases.
+"""Maximum bytes of JSON that are parsed without a pause.
 
-Unusual JSON of this size takes up to 200 ms.
+Each loaded release parses every value. Unusual JSON of this size takes up to 200 ms.
 """
 
 LONG_VALUE = 1 << 14
@@ -181,7 +181,7 @@ class ReadPositions:
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if a position is beyond the end of its partition, or if no end is given."""
+        """Return True if a position is beyond the end of its partition, or if the partition has no end."""
         pairs = ((parts, self._ends.get(topic, ())) for topic, parts in ends.items())
         return any(
             len(parts) < len(positions) or any(map(int.__lt__, parts, positions))
