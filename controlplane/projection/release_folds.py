@@ -181,7 +181,7 @@ class ReadPositions:
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if a position is beyond the end of its partition, or has no such end."""
+        """Return True if a position is beyond its end; a partition without an end has the end 0."""
         pairs = ((parts, self._ends.get(topic, ())) for topic, parts in ends.items())
         return any(
             len(parts) < len(positions) or any(map(int.__lt__, parts, positions))
