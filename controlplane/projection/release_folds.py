@@ -124,7 +124,7 @@ class ReleaseFold:
             self.whole.set()
 
     async def catch_up(self, batches: Sequence[Batch]) -> None:
-        """Fold batches in the one order, as a load does; the fold must not be published yet."""
+        """Fold batches in the one order, as a load does; the fold may not be in use yet."""
         async for entry in sliced(await _ordered(batches)):
             await self._fold_entry(entry)
         self.apply((), _ends_of(batches))
@@ -181,7 +181,7 @@ class ReadPositions:
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if a position is beyond its end; a partition without an end has the end 0."""
+        """Return True if a topic of `ends` has lost records or partitions that were folded."""
         pairs = ((parts, self._ends.get(topic, ())) for topic, parts in ends.items())
         return any(
             len(parts) < len(positions) or any(map(int.__lt__, parts, positions))
