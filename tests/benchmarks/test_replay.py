@@ -92,6 +92,7 @@ def test_a_seed_determines_the_archive(
     assert not set(other.values()) & set(files(archive).values())
 
 
+@pytest.mark.prove
 def test_all_are_compared(archive: Path) -> None:
     """The middle and the end are compared for all contestants, also slow ones with fewer rounds."""
     entrants = [NAMED[name] for name in ("derived", "duckdb", "python", "scan")]

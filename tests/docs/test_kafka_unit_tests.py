@@ -119,6 +119,7 @@ def test_every_law_has_a_test() -> None:
 
 
 @pytest.mark.java
+@pytest.mark.prove
 def test_the_list_is_that_of_the_jar() -> None:
     """The list has the public test methods of Kafka's classes."""
     program = java()

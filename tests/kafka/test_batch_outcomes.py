@@ -19,6 +19,7 @@ from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from tests.conftest import paired
 from tests.kafka.claimed_logs import ID, T0, Send, committed, interrupt, keys, opened, put
 from tests.kafka.producer import NewTopic, settled, writer
 from tests.kafka.real_kafka import Broker
@@ -47,8 +48,9 @@ async def timed_topic(request: pytest.FixtureRequest, new_topic: NewTopic) -> st
     return await new_topic(2, message__timestamp__type=request.param)
 
 
-@pytest.mark.parametrize("is_sent", [True, False])
-@pytest.mark.parametrize("follows", ["a batch", "a transaction", "a claim"])
+@pytest.mark.parametrize(
+    ("follows", "is_sent"), paired(["a batch", "a transaction", "a claim"], [True, False])
+)
 async def test_a_batch_without_an_answer_is_written_once(
     broker: Broker,
     timed_topic: str,

@@ -28,6 +28,7 @@ def kafkas_names(cache: Path) -> dict[int, str]:
 
 
 @pytest.mark.java
+@pytest.mark.prove
 def test_names_are_kafkas(tmp_path: Path) -> None:
     """Every code up to 120 is in the table, under Kafka's name."""
     theirs = {code: name for code, name in kafkas_names(tmp_path).items() if code <= LAST}

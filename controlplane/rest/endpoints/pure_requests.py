@@ -109,9 +109,11 @@ class EndpointParts(NamedTuple):
 
 
 def endpoint_parts(path: str) -> EndpointParts:
-    """Split the path `/connectors/{c}/…`, without its query, and decode the connector's name."""
-    raw_path = path.partition("?")[0].rstrip("/")
-    _, _, *segments = raw_path.split("/")
+    """Split the path `/connectors/{c}/…`, without its query, and decode the connector's name.
+
+    Any other text gives parts, too: the paths of a recorded story may be wrong.
+    """
+    segments = path.partition("?")[0].rstrip("/").split("/")[2:]
     return EndpointParts(unquote(segments[0]) if segments else None, tuple(segments[1:]))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kafka_connect import KafkaConnect
 
 from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
@@ -51,6 +52,7 @@ def _status(state: str, *tasks: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.prove
 async def test_each_command_of_kc_works() -> None:
     """`kc` creates, changes and deletes a connector with each of its commands."""
     async with running_plane_of("3.9.1", files=FILES) as world:
