@@ -7,7 +7,7 @@ topics of the cluster.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from controlplane.attached.command_trail import (
@@ -60,7 +60,7 @@ from controlplane.projection.upkeep import repeat_run
 from controlplane.rest.errors import WorkerAnswer
 
 PROBE_S = 5
-"""Longest time in seconds for the health check to find a worker that answers."""
+"""Longest time in seconds for each probe of the health check: of the trail, and of a worker."""
 
 
 class _QueuedRequest:
@@ -163,9 +163,12 @@ class AttachedPlane:
     async def trouble(self) -> LogError | None:
         """Return the reason why no command can be carried out; None if one can."""
         try:
-            await self._trail.check_writable()
+            async with asyncio.timeout(PROBE_S):
+                await self._trail.check_writable()
         except LogError as failure:
             return failure
+        except TimeoutError:
+            return LogUnavailable(f"The trail did not complete a write probe in {PROBE_S} s")
         names = ", ".join(self._client.names)
         try:
             async with asyncio.timeout(PROBE_S):
@@ -388,7 +391,8 @@ class AttachedPlane:
             refused = refused or invalid or (plan if isinstance(plan, Rejected) else None)
         elif isinstance(command, RestoreConnector) and refused is None:
             if isinstance(plan, Plan):
-                plan = await self._planner.validated_plan(plan, command.connector)
+                with suppress(NoWorkerAnswers):  # then the first request fails in the same way
+                    plan = await self._planner.validated_plan(plan, command.connector)
             refused = plan if isinstance(plan, Rejected) else None
         if refused is not None:
             await self._trail.refused(request, refused)

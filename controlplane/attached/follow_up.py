@@ -130,14 +130,18 @@ class LogFollowUp:
             raise LogUnavailable("The topics of the cluster cannot be read to their end")
         return self.present
 
-    async def reaches(self, since: Ends) -> bool:
+    async def reaches(self, plan: Plan, since: Ends) -> bool:
         """False if a topic ends before an offset of `since`, because it was created again.
+
+        Topics that are neither Connect's nor in the plan are those of other connectors.
 
         Raises:
             LogError: the log cannot be read.
         """
-        visible = await self._log.topics()
-        ends = await self._log.ends([topic for topic in since if topic in visible])
+        topics = self.present.topics
+        relevant = {topics.offsets, topics.status, *topics_of(plan, topics)}
+        visible = relevant & {*since} & {*await self._log.topics()}
+        ends = await self._log.ends(sorted(visible))
         return all(
             len(since[topic]) <= len(parts) and all(map(int.__le__, since[topic], parts))
             for topic, parts in ends.items()

@@ -128,7 +128,7 @@ class CutOffCommands:
         accepted = AcceptedCommand(request, plan, progress.since)
         command = request.command
         await self._log.state_at_end()
-        if not await self._log.reaches(progress.since):
+        if not await self._log.reaches(plan, progress.since):
             await self._finish(request, Rejected(Reason.FAILED, RECREATED), None)
             return
         if isinstance(command, CreateConnector) and command.initial_offsets is not None:

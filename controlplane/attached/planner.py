@@ -29,6 +29,7 @@ from controlplane.core.decide.prediction import predicted_state
 from controlplane.core.plan import AdminOverrides, GroupOffsets, Plan, Reason, Rejected, Step
 from controlplane.core.records import ConnectorConfig, Target
 from controlplane.core.state import ClusterState
+from controlplane.rest.errors import CONFLICT, WorkerAnswer
 from controlplane.worker_api import connector_path
 
 STEP_PREFIXES = {
@@ -154,7 +155,7 @@ class ClusterPlanner:
             return refused
         answer = await self._client.send(validation_request(named, config))
         if not answer.is_success:
-            return Rejected(Reason.INVALID, answer.message)
+            return Rejected(_reason(answer), answer.message)
         try:
             validation = msgspec.json.decode(answer.body, type=_ShownValidation)
         except _UNDECODABLE as failure:
@@ -255,6 +256,13 @@ def creation_parts(command: CreateConnector) -> tuple[CreationPart, ...]:
     elif target is Target.PAUSED:
         last = (PauseConnector(name),)
     return (stopped, ResetOffsets(name), offsets, *last)
+
+
+def _reason(answer: WorkerAnswer) -> Reason:
+    """Reason why a worker has validated nothing; after a 409 the client may try again."""
+    if answer.status == CONFLICT:
+        return Reason.CONFLICT
+    return Reason.INVALID if answer.is_refusal else Reason.FAILED
 
 
 def _prefixed(step: Step, word: str) -> Step:

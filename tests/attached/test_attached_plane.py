@@ -377,6 +377,25 @@ async def test_a_plan_has_no_config_that_the_workers_refuse(command: AnyCommand)
                 assert answer == planned
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(400, Reason.INVALID), (409, Reason.CONFLICT), (500, Reason.FAILED), (503, Reason.FAILED)],
+)
+async def test_a_failed_validation_is_no_invalid_config(status: int, reason: Reason) -> None:
+    """A worker may be rebalancing, or lack the class: then the client may try again."""
+
+    async def worker(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, json={"message": "not now"})
+
+    transport = httpx.MockTransport(worker)
+    async with httpx.AsyncClient(base_url="http://w", transport=transport) as http:
+        client = ConnectClient({"http://w": http}, LIMITS)
+        planner = ClusterPlanner(Context(profile=PROFILE, plugins=catalogued()), client)
+        refused = await planner.validated(PutConfig("orders", CONFIG))
+    assert refused is not None
+    assert refused.reason is reason
+
+
 async def test_an_undo_without_a_config_is_not_validated() -> None:
     """Workers may refuse the present config, as long as the undo does not write it."""
     command = RestoreConnector("orders", CONFIG | {"tasks.max": "1"}, Target.STOPPED)

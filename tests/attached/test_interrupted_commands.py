@@ -11,7 +11,7 @@ from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import TAKE_BACK, AttachedSurroundings, CommandExecution
 from controlplane.attached.follow_up import LogFollowUp
-from controlplane.attached.interrupted_commands import CutOffCommands
+from controlplane.attached.interrupted_commands import RECREATED, CutOffCommands
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.attached.settings import ConnectSettings
 from controlplane.controller.admission import QueueLocks
@@ -105,6 +105,18 @@ async def test_a_command_is_ended_although_the_topics_are_new(
         await end_all(trail, follow_up, RecordedNotices())
     outcome = outcome_of(trail.commands["k"])
     assert (outcome["ended"], outcome["compared"]) == ("unknown", "not compared")
+
+
+async def test_a_recreated_topic_of_another_connector_does_not_matter() -> None:
+    """A command reads its own topics. Later ones of its connector need its true end."""
+    trail = await Trail.open(MemoryLog(), "commands", ClusterIdentity("id", "configs"), 1)
+    request = CommandRequest(command=PauseConnector("orders"), command_id="k", at_ms=1)
+    async with followed() as (follow_up, log):
+        await log.create_topic("offsets-of-another", 1)
+        since = {TOPICS.config: [0], "offsets-of-another": [7]}
+        await trail.accepted(request, Plan(()), since, "")
+        await end_all(trail, follow_up, RecordedNotices())
+    assert RECREATED not in str(outcome_of(trail.commands["k"]))
 
 
 def fail_first(

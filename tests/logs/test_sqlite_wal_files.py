@@ -109,6 +109,14 @@ async def test_a_reader_keeps_the_wal_of_a_crashed_writer(path: Path, tmp_path: 
     assert crashed.with_name("crashed.db-wal").stat().st_size
 
 
+async def test_a_circle_of_links_is_no_log(tmp_path: Path) -> None:
+    """The search for a WAL resolves links."""
+    path = tmp_path / "log.db"
+    path.symlink_to(path)
+    with pytest.raises(LogNotUsable):
+        await SqliteLog.open(path)
+
+
 async def test_a_new_log_gets_no_pages_of_a_deleted_one(tmp_path: Path) -> None:
     """A killed process leaves a WAL. SQLite would apply it to the next file of that name."""
     path = tmp_path / "log.db"

@@ -213,14 +213,19 @@ def _read_header(path: Path) -> tuple[bytes, int]:
 
 def companions_of(path: Path) -> tuple[Path, ...]:
     """Return the paths of the files that SQLite keeps beside an open database."""
-    real = path.resolve()
+    real = _real(path)
     return tuple(real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
 
 
 def wal_of(path: Path) -> Path:
     """Return the path of the write-ahead log. Like SQLite, it resolves links first."""
-    real = path.resolve()
+    real = _real(path)
     return real.with_name(real.name + "-wal")
+
+
+def _real(path: Path) -> Path:
+    """Path behind links. Up to Python 3.12, `Path.resolve` fails for a circle of links."""
+    return Path(os.path.realpath(path))
 
 
 def _has_wal(path: Path) -> bool:
