@@ -127,7 +127,7 @@ class Api:
                 "of a worker, including its path prefix"
             )
         self.server = ServerInfo(
-            str(root["version"]), root.get("kafka_cluster_id"), _is_ours(answer.headers)
+            str(root["version"]), root.get("kafka_cluster_id"), is_ours(answer.headers)
         )
         for field in self._view:
             self.need(_VIEW_OPTIONS[field])
@@ -410,7 +410,7 @@ def _why(failure: httpx.HTTPError) -> str:
     return safe(str(failure)) or type(failure).__name__
 
 
-def _is_ours(headers: httpx.Headers) -> bool:
+def is_ours(headers: httpx.Headers) -> bool:
     """True if our service answers. Mounted in another server, it is the second name in `Server`."""
     servers = headers.get_list("server", split_commas=True)
     return any(server.startswith(_OURS) for server in servers)

@@ -21,7 +21,8 @@ class PreparedAnswer(msgspec.Struct, frozen=True):
     status: int
     body: Any
     is_page: bool = False
-    """True for an HTML page of Jetty."""
+    """True for an HTML page, as Jetty or a proxy sends it."""
+    server: str = JETTY
 
 
 class StandIn:
@@ -40,7 +41,7 @@ class StandIn:
         answer = prepared.pop(0) if len(prepared) > 1 else prepared[0]
         kind = b"text/html" if answer.is_page else b"application/json"
         body = answer.body.encode() if answer.is_page else msgspec.json.encode(answer.body)
-        headers = [(b"content-type", kind), (b"server", JETTY.encode())]
+        headers = [(b"content-type", kind), (b"server", answer.server.encode())]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

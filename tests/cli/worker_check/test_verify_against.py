@@ -6,9 +6,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controlplane.cli.verify.worker_check.checked_worker import CheckedWorker, check_cluster
+from controlplane.cli.verify.worker_check.checked_worker import (
+    REFUSED_PATH,
+    CheckedWorker,
+    check_cluster,
+)
 from controlplane.client.http.request_errors import Declined
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.http.server import listen, serving, url_of
 from tests.cli.command_calls import CommandResult, call
 from tests.cli.running_service import running
@@ -78,6 +82,20 @@ async def test_a_service_is_compared_as_the_release_that_it_answers_as(
         result = await verify(cluster.where, "--against", service.url, "-o", "json")
     (worker,) = result.json["workers"]
     assert (result.code, worker["release"], result.json["differences"]) == (0, "4.3.0", [])
+
+
+async def test_the_refusal_of_a_proxy_does_not_make_a_service_a_release(tmp_path: Path) -> None:
+    """A proxy such as nginx refuses the path itself, and passes on our other answers."""
+    root = {"version": Profile.of(KIP).kafka_release, "commit": "x"}
+    page = PreparedAnswer(400, "<html>Bad Request</html>", is_page=True, server="nginx")
+    prepared = {
+        "/": [PreparedAnswer(200, root, server="controlplane")],
+        REFUSED_PATH: [page],
+        "/connectors": [PreparedAnswer(200, [], server="controlplane")],
+    }
+    async with standing_in(prepared) as url:
+        result = await verify(str(empty(tmp_path)), "--against", url, *SECONDS, "-o", "json")
+    assert result.json["workers"][0]["release"] == KIP
 
 
 @pytest.mark.slow

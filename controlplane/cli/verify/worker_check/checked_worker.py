@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx
 
-from controlplane.client.http.api import Api
+from controlplane.client.http.api import Api, is_ours
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.client.http.connection import over_network
 from controlplane.client.http.request_errors import Declined
@@ -208,14 +208,15 @@ async def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Prof
 async def _is_kip(api: Api) -> bool:
     """True for our service as `kip`, which reports the version of the newest release.
 
-    The HTTP server of that release refuses `REFUSED_PATH`.
+    Our service as that release refuses `REFUSED_PATH` itself. The refusal of a proxy says nothing.
     """
     if not api.server.ours or "/compat/" in api.name:
         return False
     try:
-        return (await api.client.get(REFUSED_PATH)).status_code != httpx.codes.BAD_REQUEST
+        answer = await api.client.get(REFUSED_PATH)
     except httpx.HTTPError:
         return True  # the comparison reports a worker that does not answer
+    return answer.status_code != httpx.codes.BAD_REQUEST or not is_ours(answer.headers)
 
 
 def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | None) -> None:
