@@ -142,6 +142,7 @@ def watch_stream(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None)
         ReplayError: the error of a batch.
         NoSpark: Spark has failed.
     """
+    printer.name_problems()  # the stream may continue until Ctrl-C
     query = feed.start(every_s)
     try:
         _awaited(query, printer, feed)

@@ -105,16 +105,21 @@ class ArchiveFeed:
 
     @property
     def problems(self) -> list[ClusterProblem]:
-        """Followed clusters whose manifests were unreadable at the last look.
+        """Followed clusters whose manifests are unreadable with the problem of the last look.
+
+        The next batch has a row for any other problem.
 
         Raises:
             NoArchive: the archive cannot be read.
         """
-        followed = followed_names(self.context.source.store, self.clusters, self._fleet.read)
+        store, last = self.context.source.store, self.last_looks
+        unreadable = {name for name, look in last.items() if look.problem is not None}
+        followed = followed_names(store, self.clusters, self._fleet.read)
+        looks = cluster_looks(store, followed & unreadable, {})
         return [
             ClusterProblem(name, look.problem)
-            for name, look in self.last_looks.items()
-            if name in followed and look.problem is not None
+            for name, look in looks.items()
+            if look.problem is not None and look.is_like(last[name])
         ]
 
     def check(self) -> None:

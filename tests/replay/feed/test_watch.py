@@ -4,13 +4,18 @@ import json
 import signal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+import replay
 from controlplane.core.state import Topics
 from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.stores.hadoop_settings import NONE
+from replay.cli.execution.watched_feed import FeedPrinter, WatchOptions, watch_stream
+from replay.cli.options.archives import ArchiveInput
 from replay.cli.output.feed_lines import state_line
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.cli.command_calls import CommandResult
 from tests.patience import PATIENCE_S
@@ -32,6 +37,17 @@ def rows_in(result: CommandResult, table: str) -> list[dict[str, Any]]:
     """Rows of a table in JSON lines."""
     rows = [json.loads(line) for line in result.out.splitlines()]
     return [row for row in rows if row.pop("rows_of") == table]
+
+
+def streamed_problems(folder: Path) -> list[str]:
+    """Clusters that a stream has named when Ctrl-C ends it at its start."""
+    progress = str(folder / "checkpoint")
+    feed = replay.open(str(folder / "archive")).follow(f"{progress}/tables", progress)
+    archive = ArchiveInput(str(folder / "archive"), (), False, False, [])
+    printer = FeedPrinter(feed, archive, WatchOptions(60, "table", "info"))
+    with pytest.raises(KeyboardInterrupt):
+        watch_stream(feed, printer, 60)
+    return archive.failed
 
 
 def test_each_row_is_a_line(tmp_path: Path) -> None:
@@ -156,6 +172,24 @@ def test_a_cluster_that_stays_unreadable_is_named_by_each_run(tmp_path: Path) ->
     assert watched(tmp_path, "--cluster", "b", *progress).code == 0
     (tmp_path / "saved").rename(manifests)
     assert watched(tmp_path, *progress).code == 0
+
+
+def test_a_stream_names_unreadable_clusters_before_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stream ends only by Ctrl-C. Before that, it names the clusters that stay unreadable."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES[:60], name)
+    progress = ("--checkpoint", tmp_path / "checkpoint")
+    assert watched(tmp_path, *progress).code == 0
+    manifests = tmp_path / "archive" / "cluster=a" / "_manifest"
+    manifests.rename(tmp_path / "saved")
+    assert watched(tmp_path, *progress).code == 2
+    monkeypatch.setattr(ArchiveFeed, "start", Mock(side_effect=KeyboardInterrupt))
+    assert streamed_problems(tmp_path) == ["a"]
+    assert capsys.readouterr().err.startswith("Error: cluster=a/_manifest has no manifest")
+    (tmp_path / "saved").rename(manifests)
+    assert streamed_problems(tmp_path) == []
 
 
 def test_a_misspelled_cluster_is_not_followed_later(tmp_path: Path) -> None:
