@@ -137,7 +137,8 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
     # Without a live log the command ends at once: no compaction runs beside it.
     compaction = job.compaction if living or streamed else None
     if compaction is None and job.compaction is not None and job.compaction.retains:
-        note("no old records were removed: run `replay compact-archive --retain`")
+        command = "replay compact-archive ARCHIVE --retain DURATION"
+        note(f"no old records were removed: run `{command}`")
     async with compaction.running() if compaction else nullcontext():
         successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
     return all(successes) and all(look.source in living for look in failed)

@@ -51,7 +51,8 @@ def test_a_dry_run_counts_removals(captured: Path, tmp_path: Path) -> None:
 def test_a_capture_of_a_dump_says_that_it_removes_nothing(tmp_path: Path) -> None:
     """`capture --retain` removes records while it runs, and a capture of a dump ends at once."""
     result = call("capture", LOG, tmp_path / "archive", "--retain", "1s")
-    message = "no old records were removed: run `replay compact-archive --retain`\n"
+    command = "replay compact-archive ARCHIVE --retain DURATION"
+    message = f"no old records were removed: run `{command}`\n"
     assert (result.code, result.err) == (0, message)
 
 
