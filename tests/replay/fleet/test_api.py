@@ -368,6 +368,9 @@ def test_an_unknown_release_is_named(archive: OpenArchive[pa.Table]) -> None:
     for _ in range(2):
         with pytest.warns(UserWarning, match=r"^release 99\.1 is not known; read as 4\."):
             archive.state("tasks", release="99.1")
+    with pytest.warns(UserWarning, match="is not known") as caught:
+        archive.diff("config@3", release="99.1")
+    assert len(caught) == 1
 
 
 # --- files and views ----------------------------------------------------------------------------
