@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from controlplane.client.migration.migration_journal import default_journal
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import call, refusal
 from tests.client.client_calls import SOURCE, ClusterCalls
@@ -40,3 +42,16 @@ def test_a_journal_of_a_long_name_has_a_short_one(
     cluster.create(name, config=SOURCE)
     assert call("migrate", name, "--from", cluster.where, "--to", other.where, "--yes").code == 0
     assert name in other.json("get")
+
+
+def test_a_journal_of_an_earlier_version_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions did not cut the name in the path of a journal."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a" * 201, "注" * 24):
+        whole = Path(f"controlplane-migrate-{quote(name)}.json")
+        short = default_journal(name)
+        assert len(short.name) < len(whole.name)
+        whole.touch()
+        assert default_journal(name) == whole

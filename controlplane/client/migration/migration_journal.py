@@ -17,10 +17,23 @@ from controlplane.terminal.command_errors import InputRefused
 NAME_CHARACTERS = 200
 """Maximum characters of a connector's name in the name of its journal's file."""
 
+_FILE_NAME_BYTES = 255
+"""Maximum bytes of a file's name in most file systems."""
+
 
 def default_journal(name: str) -> Path:
-    """Journal in the working directory, by the connector's name."""
-    return Path(f"controlplane-migrate-{quote(name, safe='')[:NAME_CHARACTERS]}.json")
+    """Journal in the working directory, by the connector's name; a long name is cut.
+
+    Earlier versions did not cut the name. A journal that they left keeps its path.
+    """
+    quoted = quote(name, safe="")
+    whole = _journal(quoted)
+    is_left = len(whole.name) <= _FILE_NAME_BYTES and whole.exists()
+    return whole if is_left else _journal(quoted[:NAME_CHARACTERS])
+
+
+def _journal(quoted: str) -> Path:
+    return Path(f"controlplane-migrate-{quoted}.json")
 
 
 class MigrationJournal:
