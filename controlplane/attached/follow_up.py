@@ -133,7 +133,7 @@ class LogFollowUp:
     async def reaches(self, plan: Plan, since: Ends) -> bool:
         """False if a topic ends before an offset of `since`, because it was created again.
 
-        Topics that are neither Connect's nor in the plan are those of other connectors.
+        Only Connect's topics and those of the plan are checked: others belong to other connectors.
 
         Raises:
             LogError: the log cannot be read.

@@ -29,7 +29,9 @@ from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.rest.errors import WorkerAnswer
 
-UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
+UNDER_WAY = (
+    "The outcome of the command with the idempotency key {} is not known yet: send it again later"
+)
 
 UNKNOWN_OUTCOME = (
     "{}, and the log of the cluster does not show that the request was done. "

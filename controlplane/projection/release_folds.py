@@ -124,7 +124,7 @@ class ReleaseFold:
             self.whole.set()
 
     async def catch_up(self, batches: Sequence[Batch]) -> None:
-        """Fold batches in the one order, as a load does; the fold may not be in use yet."""
+        """Fold batches in the one order, as a load does; no caller may have the fold yet."""
         async for entry in sliced(await _ordered(batches)):
             await self._fold_entry(entry)
         self.apply((), _ends_of(batches))

@@ -135,4 +135,4 @@ _CONNECTOR_ENDPOINTS = [
     for route in reads.ROUTES
     if route.template[:2] == CONNECTOR and "{}" not in route.template[2:]
 ]
-"""Segments of each read endpoint after `connectors/{}`; none for the connector itself."""
+"""Segments of each read endpoint after `connectors/{}`; an empty tuple is the connector itself."""

@@ -58,7 +58,7 @@ class FeedPrinter:
             flush()
 
     def name_problems(self) -> None:
-        """Name the clusters that are unreadable since an earlier run: no row of a batch does."""
+        """Name clusters that are unreadable since an earlier run: no row of a batch names them."""
         for problem in self._feed.problems:
             if problem.cluster not in self._archive.failed:
                 self._archive.fail(problem)

@@ -105,7 +105,7 @@ class ArchiveFeed:
 
     @property
     def problems(self) -> list[ClusterProblem]:
-        """Followed clusters whose manifests are unreadable with the problem of the last look.
+        """Followed clusters whose manifests are still unreadable, for the reason of the last look.
 
         The next batch has a row for any other problem.
 

@@ -45,7 +45,7 @@ class Unanswered(NamedTuple):
 
     reason: str
     is_gone: bool
-    """True if the worker did not answer at all; False if it answered with a passing refusal."""
+    """True if the worker did not answer at all; False if it refused, but may answer later."""
 
 
 class CheckedWorker(NamedTuple):
@@ -208,7 +208,8 @@ async def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Prof
 async def _is_kip(api: Api) -> bool:
     """True for our service as `kip`, which reports the version of the newest release.
 
-    Our service as that release refuses `REFUSED_PATH` itself. The refusal of a proxy says nothing.
+    A service of ours with `--release` of that version refuses `REFUSED_PATH`; as `kip` it does not.
+    A proxy may refuse the path, too: then the answer has no header of ours.
     """
     if not api.server.ours or "/compat/" in api.name:
         return False
