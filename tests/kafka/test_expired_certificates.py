@@ -109,6 +109,7 @@ async def _startup_errors(*words: str) -> str:
     return result.err
 
 
+@pytest.mark.prove
 async def test_certificates_that_expire_give_one_sentence(tmp_path: Path) -> None:
     """An expired certificate gives one sentence at the start, and one per command later.
 

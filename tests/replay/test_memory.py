@@ -116,7 +116,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
 
 
 COMMANDS = (
-    ("state {archive} -o json", ROOM_BYTES),
+    pytest.param("state {archive} -o json", ROOM_BYTES, marks=pytest.mark.prove),
     pytest.param("state {archive} --from-segments -o json", ROOM_BYTES, marks=pytest.mark.prove),
     pytest.param("verify {archive} -o json", ROOM_BYTES, marks=pytest.mark.prove),
     pytest.param(

@@ -24,7 +24,7 @@ from replay.cli.inputs.archived_logs import clusters_of
 from replay.cli.inputs.log_input import ReadOptions
 from replay.cluster_records import ClusterRecords
 from replay.engine.executors import ProcessExecutor
-from tests.conftest import sampled
+from tests.conftest import paired, sampled
 from tests.file_modes import exposed, modes
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import capture, log_of
@@ -261,16 +261,13 @@ def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str,
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("state",), ("timeline",), ("timeline", "--digests"), ("history", "--connector", "a")],
-    ids=" ".join,
+    ("command", "jobs"),
+    paired(["state", "timeline", "timeline --digests", "history --connector a"], [1, 2]),
 )
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_commands_answer_beside_damaged_records(
-    fleet: Path, words: tuple[str, ...], jobs: int
-) -> None:
+def test_commands_answer_beside_damaged_records(fleet: Path, command: str, jobs: int) -> None:
     """A cluster with damaged records is named by the error; the other clusters are printed."""
-    options = ("-o", "json", *(() if words == ("state",) else ("--jobs", jobs)))
+    words = command.split()
+    options = ("-o", "json", *(() if command == "state" else ("--jobs", jobs)))
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     _damage_segment(fleet / "cluster=east")
     result = call(*words, fleet, *options)
