@@ -14,7 +14,7 @@ from controlplane.attached.plan_comparison import (
 from controlplane.attached.recent_records import RecentRecords
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.entry import Entry
-from controlplane.core.order import Ends
+from controlplane.core.order import Ends, has_lost
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
@@ -142,10 +142,7 @@ class LogFollowUp:
         relevant = {topics.offsets, topics.status, *topics_of(plan, topics)}
         visible = relevant & {*since} & {*await self._log.topics()}
         ends = await self._log.ends(sorted(visible))
-        return all(
-            len(since[topic]) <= len(parts) and all(map(int.__le__, since[topic], parts))
-            for topic, parts in ends.items()
-        )
+        return not has_lost(ends, since)
 
     async def compared(
         self, plan: Plan, since: Ends, connector: str, *, await_missing: bool = True

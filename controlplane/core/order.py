@@ -141,6 +141,15 @@ def before(entries: Iterable[Entry], ends: Ends) -> Iterator[Entry]:
             yield entry
 
 
+def has_lost(ends: Ends, earlier: Ends) -> bool:
+    """Return True if a topic of `ends` has lost partitions, or records, since `earlier` ends."""
+    pairs = ((parts, earlier.get(topic, ())) for topic, parts in ends.items())
+    return any(
+        len(parts) < len(before_parts) or any(map(int.__lt__, parts, before_parts))
+        for parts, before_parts in pairs
+    )
+
+
 def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, list[int]]:
     """The cut through all partitions at a point in time, as a vector of end offsets.
 

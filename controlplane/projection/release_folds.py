@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Batch, Entry, Position, TopicPartition
 from controlplane.core.fold import Fold
-from controlplane.core.order import Ends, EntrySorter, entries_of, in_order
+from controlplane.core.order import Ends, EntrySorter, entries_of, has_lost, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import run_to_end, sliced
@@ -182,11 +182,7 @@ class ReadPositions:
 
     def exceeds(self, ends: Ends) -> bool:
         """Return True if a topic of `ends` has lost records or partitions that were folded."""
-        pairs = ((parts, self._ends.get(topic, ())) for topic, parts in ends.items())
-        return any(
-            len(parts) < len(positions) or any(map(int.__lt__, parts, positions))
-            for parts, positions in pairs
-        )
+        return has_lost(ends, self._ends)
 
     def add(self, ends: Ends) -> None:
         """Add every topic and partition that is new, at its beginning."""

@@ -3,8 +3,7 @@
 import json
 import signal
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock
+from typing import Any, NoReturn
 
 import pytest
 
@@ -174,6 +173,11 @@ def test_a_cluster_that_stays_unreadable_is_named_by_each_run(tmp_path: Path) ->
     assert watched(tmp_path, *progress).code == 0
 
 
+def interrupted(*_: object) -> NoReturn:
+    """End the start of a stream as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
 def test_a_stream_names_unreadable_clusters_before_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,7 +189,7 @@ def test_a_stream_names_unreadable_clusters_before_it_waits(
     manifests = tmp_path / "archive" / "cluster=a" / "_manifest"
     manifests.rename(tmp_path / "saved")
     assert watched(tmp_path, *progress).code == 2
-    monkeypatch.setattr(ArchiveFeed, "start", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(ArchiveFeed, "start", interrupted)
     assert streamed_problems(tmp_path) == ["a"]
     assert capsys.readouterr().err.startswith("Error: cluster=a/_manifest has no manifest")
     (tmp_path / "saved").rename(manifests)
