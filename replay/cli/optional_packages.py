@@ -3,8 +3,6 @@
 A command and its options are declared in the module that runs it, which imports these packages. If
 one is missing, stand-ins replace all of them; code can reference but not use them. `--help` then
 still shows all options, and the command refuses to run before any of its code runs.
-
-An installed pandas is hidden from pyarrow, which would import it without need.
 """
 
 import sys
@@ -17,6 +15,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import click
+
+from replay.without_pandas import leave_out_pandas
 
 EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark", "py4j": "spark"}
 """Optional packages, each with the extra that installs it."""
@@ -45,36 +45,6 @@ def _command(module: str, name: str) -> click.Command:
     assert isinstance(command, click.Command)
     leave_out_pandas()
     return command
-
-
-# --- pandas -------------------------------------------------------------------------------------
-
-
-class _NoPandas(MetaPathFinder):
-    """Says that pandas is not installed."""
-
-    def find_spec(self, fullname: str, *_: Any) -> None:
-        """Raise `ModuleNotFoundError` for pandas; leave other modules to other finders."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError(name=fullname)
-
-
-def leave_out_pandas() -> None:
-    """Keep pyarrow from importing pandas.
-
-    The import takes a quarter of the time of a short command. Only the first array made of a list
-    makes pyarrow look for pandas, and here it finds none. No command has values of pandas' types. A
-    later conversion to pandas imports it.
-    """
-    pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is None or "pandas" in sys.modules:
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pyarrow.array([])
-    finally:
-        sys.meta_path.remove(finder)
 
 
 # --- stand-ins ----------------------------------------------------------------------------------

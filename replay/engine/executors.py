@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from replay.errors import ReplayError
+from replay.without_pandas import leave_out_pandas
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -201,6 +202,7 @@ def packed(work: "ItemWork[T, R]", item: T) -> bytes | None:
 
     Returns None if they are nested too deeply for pickle.
     """
+    leave_out_pandas()
     results: list[R] | ReplayError
     try:
         results = list(work(item))

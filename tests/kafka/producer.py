@@ -35,10 +35,14 @@ RETRY_BACKOFF_MS = 10
 
 @asynccontextmanager
 async def admin(broker: Broker) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Client that may change topics."""
+    """Client that may change topics: it knows the controller, which a new broker names late."""
     client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
     await client.start()
     try:
+        async with asyncio.timeout(PATIENCE_S):
+            while client._client.cluster.controller is None:
+                await client._client.force_metadata_update()
+                await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
         yield client
     finally:
         await client.close()

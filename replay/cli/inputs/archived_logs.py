@@ -5,6 +5,9 @@ from replay.cli.inputs.log_input import LogInput, ReadOptions
 from replay.cli.inputs.store import store_named
 from replay.cluster_records import ClusterRecords
 from replay.fleet.archive_source import ArchiveSource
+from replay.without_pandas import leave_out_pandas
+
+leave_out_pandas()  # commands that also read other logs import pyarrow only here
 
 
 def clusters_of(where: str, reading: ReadOptions) -> list[LogInput]:

@@ -1,4 +1,4 @@
-"""Nobody waits for a result that a process of a pool has sent by half."""
+"""Processes of a pool: results that are sent by half, and their use of pyarrow."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from replay.engine.executors import ProcessExecutor, WorkerDied
@@ -62,3 +63,17 @@ def test_a_process_that_dies_while_it_sends_is_named(tmp_path: Path) -> None:
     (killed / "go").touch()
     with pytest.raises(WorkerDied, match="most likely for lack of memory"):
         next(results)
+
+
+def imports_pandas(number: int) -> Iterator[bool]:
+    """Let pyarrow look for pandas; yield whether this process has imported it."""
+    assert pa.array([number]).to_pylist() == [number]
+    yield "pandas" in sys.modules
+
+
+def test_processes_import_no_pandas() -> None:
+    """Work that uses pyarrow does not import pandas, which takes longer than most work."""
+    assert [list(answers) for answers in ProcessExecutor(2).run(imports_pandas, [0, 1])] == [
+        [False],
+        [False],
+    ]
