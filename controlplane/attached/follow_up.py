@@ -71,7 +71,7 @@ class LogFollowUp:
         return self._follower.hastened()
 
     async def folded(self, plan: Plan | Rejected, since: Ends) -> bool:
-        """Wait until all that a command has written since a point is folded; see `read_on`.
+        """Wait for the fold of all records that a command has written after the ends `since`.
 
         Call it in a block of `hastened`.
 

@@ -34,7 +34,7 @@ Python.
 """
 
 INLINE_POSITIONS = 200
-"""Maximum positions whose ends are computed in the event loop; more use a thread."""
+"""Positions of awaited records up to which the event loop computes end offsets; above, a thread."""
 
 Listener = Callable[[Entry, ClusterState, ClusterState], Awaitable[None]]
 """Receives an entry and the states before and after it; the next entry waits until it returns."""

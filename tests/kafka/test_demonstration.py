@@ -17,6 +17,7 @@ from tests.patience import PATIENCE_S
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
+@pytest.mark.prove
 async def test_the_printed_commands_work(tmp_path: Path) -> None:
     """The worker stops a source; dry run and history show the same two records."""
     folder = tmp_path / "demo"

@@ -97,6 +97,7 @@ async def differing(
         return differences
 
 
+@pytest.mark.prove
 async def test_answers_about_plugins_are_a_workers_to_the_byte(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.live_cluster import ComparedWorker, serving
 from tests.kafka.producer import reading
@@ -136,7 +135,8 @@ async def _broker_killed(life: ComparedWorker, broker: Broker, lines: Path) -> N
     await life.agree()
 
 
-@pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
+@pytest.mark.prove
+@pytest.mark.parametrize("release", RELEASES)
 async def test_each_answer_of_a_life_equals_the_workers(release: str, tmp_path: Path) -> None:
     """Every answer equals the worker's at each quiet point of a scripted life."""
     lines = tmp_path / "lines.txt"

@@ -42,6 +42,7 @@ async def test_an_outage_of_the_only_broker_is_reported(tmp_path: Path) -> None:
         await _outage(broker, broker.kill9, broker.start)
 
 
+@pytest.mark.prove
 async def test_an_outage_of_the_leader_is_reported(tmp_path: Path) -> None:
     """The outage is noticed, although the other broker still serves the topic that it leads."""
     async with _two(tmp_path) as (first, second):

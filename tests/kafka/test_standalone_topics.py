@@ -283,6 +283,7 @@ async def until_changed(file: Path, before: bytes) -> None:
     await until(changed)
 
 
+@pytest.mark.prove
 async def test_lines_of_an_outage_arrive_once(pipeline: Pipeline, tmp_path: Path) -> None:
     """Lines that are read during a broker outage reach topic and sink once."""
     async with up(RELEASE, tmp_path / "own") as broker:

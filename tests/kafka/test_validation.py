@@ -19,6 +19,7 @@ async def test_workers_give_the_recorded_answers(broker: Broker) -> None:
     assert present == [record.answers[broker.release] for record in recorded]
 
 
+@pytest.mark.prove
 async def test_workers_give_the_recorded_answers_about_classes(broker: Broker) -> None:
     """The worker gives the recorded answers about classes that it cannot find or create."""
     questions = ask_of_classes(broker.release)

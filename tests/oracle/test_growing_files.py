@@ -74,6 +74,7 @@ def test_lines_end_as_in_kafka(
     assert _our_lines(tmp_path / "file", pieces) == lines
 
 
+@pytest.mark.prove
 @pytest.mark.java
 def test_kafkas_task_has_these_lines() -> None:
     """The table is the answer of Kafka's own class."""

@@ -91,8 +91,8 @@ class FeedPrinter:
             try:
                 self._topics[cluster] = self._feed.context.source.cluster(cluster).topics
             except ReplayError:
-                # The cluster has become unreadable, and its names of topics are unknown. Positions
-                # in topics without a default name then show the full name.
+                # The cluster has become unreadable, and its names of topics are unknown. A position
+                # such as `config@57` then shows the topic's full name, unless that is the default.
                 return Topics()
         return self._topics[cluster]
 

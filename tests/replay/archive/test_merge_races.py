@@ -80,7 +80,7 @@ def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None
     assert held(store) == before
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> None:
     """Two merges and an append finish first. The slow merge then leaves no file."""
     second = Merger(store, NAME, LARGER)

@@ -10,6 +10,7 @@ import pytest
 import replay
 from replay.errors import NotWritable
 from replay.fleet.open_archive import OpenArchive
+from tests.conftest import sampled
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in
 
@@ -70,7 +71,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 
-@pytest.mark.parametrize("write", WRITES, ids=lambda write: " ".join(write.words))
+@pytest.mark.parametrize(
+    "write", sampled(WRITES, *WRITES[::2]), ids=lambda write: " ".join(write.words)
+)
 def test_commands_write_by_calls_of_the_api(
     write: FolderWrite, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> N
     await out.put_nothing(topics.status, 1)
 
 
+@pytest.mark.prove
 async def test_an_archive_is_the_same_in_both_ways(
     two_captures: TwoCaptures, broker: Broker
 ) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import sampled
 from tests.jars import SHORT_LIVED, JarsUnavailable, classpath, compiled, java
 from tests.oracle.kafka import CACHE
 from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
@@ -89,7 +88,8 @@ async def client_of(release: str) -> AsyncIterator[Client]:
             await process.communicate()
 
 
-@pytest.mark.parametrize("release", sampled(NAMES, "4.3.0"))
+@pytest.mark.prove
+@pytest.mark.parametrize("release", NAMES)
 async def test_each_method_of_the_client_works(release: str) -> None:
     """The client creates, changes and deletes a connector with each of its methods."""
     name = NAMES[release]

@@ -148,7 +148,7 @@ def answers(fleet: Path) -> list[Any]:
     return [archive.summaries(), archive.partitions()]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_an_object_store_ends_as_a_folder(stores: Bucket, small: Path, tmp_path: Path) -> None:
     """An object store ends with the same numbers of files, and the same answers, as a folder."""
     store = in_bucket(stores, tmp_path)
