@@ -10,6 +10,8 @@ import pytest
 from tests.mutant_processes import MutantOutcome, MutantProcesses
 from tests.project_runs import PRELOADED, run_project
 
+pytestmark = pytest.mark.slow
+
 CONFTEST = Path(__file__).with_name("conftest.py")
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """Environment of a run without plugins: their import takes longer than the tests."""

@@ -21,6 +21,8 @@ from packaging.utils import canonicalize_name
 from tests.tidy.layers import imports
 from tests.tidy.source import PACKAGES, ROOT, parse, tracked
 
+pytestmark = pytest.mark.slow
+
 COME_ALONG = {"h11": "uvicorn", "py4j": "pyspark"}
 """Imported packages without an own requirement, each with the dependency that requires it."""
 

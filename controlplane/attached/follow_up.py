@@ -180,9 +180,9 @@ class LogFollowUp:
         `compare` looks for unplanned records in the config topic alone. So once the planned records
         are there, the ends of the other topics do not matter.
 
-        Recent records come from the tail that the follower reads (`KafkaReader.tail`). The tail may
-        not mark records of aborted transactions. So a difference that this method finds may be such
-        a record. `compared` then reads the log again by `ReadableLog.read`, which marks them.
+        Recent records come from the tail that the follower reads (`KafkaReader.tail`). The tail
+        does not always mark records of aborted transactions. So a difference that this method finds
+        may be such a record. `compared` then reads the log again by `ReadableLog.read`, which marks them.
         """
         topics = topics_of(plan, self.present.topics)
         read_to_end = topics

@@ -34,7 +34,10 @@ Python.
 """
 
 INLINE_POSITIONS = 200
-"""Positions of awaited records up to which the event loop computes end offsets; above, a thread."""
+"""Maximum number of awaited records whose end offsets the event loop computes itself.
+
+A thread computes those of more records.
+"""
 
 Listener = Callable[[Entry, ClusterState, ClusterState], Awaitable[None]]
 """Receives an entry and the states before and after it; the next entry waits until it returns."""

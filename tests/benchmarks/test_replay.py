@@ -27,6 +27,8 @@ from benchmarks.replay.__main__ import (
 )
 from tests.tidy.source import ROOT
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 20_000
 
 GENERATE = """

@@ -20,6 +20,8 @@ from tests.forked_commands import command_line
 from tests.patience import PATIENCE_S, wait_until
 from tests.process_states import process_state
 
+pytestmark = pytest.mark.slow
+
 LIFE = ROOT / "tests/histories/life-3.9.log.jsonl"
 
 

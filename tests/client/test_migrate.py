@@ -28,6 +28,8 @@ from tests.client.migration_cases import (
     Killed,
 )
 
+pytestmark = pytest.mark.slow
+
 OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 CONFIG = {**SOURCE, "name": "orders"}
 SINK = {
@@ -144,7 +146,6 @@ def test_neither_a_dry_run_nor_a_no_changes_anything(
     assert not list(folder.glob("controlplane-migrate-*"))
 
 
-@pytest.mark.slow
 def test_a_migration_that_is_killed_at_every_gap_completes(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
@@ -158,7 +159,6 @@ def test_a_migration_that_is_killed_at_every_gap_completes(
     assert moving.journal.read() is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gap", CRASH_POINTS)
 def test_a_kill_at_any_gap_never_runs_the_connector_twice(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path, gap: str
@@ -180,7 +180,6 @@ async def _config_changed(source: Api, target: Api) -> None:
     await source.send("PUT", "/connectors/orders/config", {**SOURCE, "topic": "changed"})
 
 
-@pytest.mark.slow
 def test_an_undo_that_is_killed_at_every_gap_completes(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:

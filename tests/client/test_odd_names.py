@@ -11,6 +11,8 @@ from tests.cli.command_calls import call
 from tests.cli.running_service import running
 from tests.client.client_calls import SOURCE, ClusterCalls
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "a/b",
     "%",
@@ -43,7 +45,6 @@ def lived(cluster: ClusterCalls) -> None:
     assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
 
 
-@pytest.mark.slow
 def test_odd_names_work_in_a_log(cluster: ClusterCalls) -> None:
     """Odd names work in a log that each command opens for itself."""
     lived(cluster)

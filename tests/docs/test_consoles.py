@@ -12,6 +12,8 @@ from replay.cli.main import COMMANDS as REPLAY_COMMANDS
 from tests.command_server import command_server, modules_of, write_clients
 from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = (
     *("archives", "cli", "connectors", "embed", "inspect", "operate", "replay", "rest", "schemas"),
     "testing",

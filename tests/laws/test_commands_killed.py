@@ -28,6 +28,8 @@ from tests.laws.commands.life import life_of
 from tests.laws.commands.storage import in_file
 from tests.laws.commands.table import judge
 
+pytestmark = pytest.mark.slow
+
 KILLS = 100 if PROVE else 3
 """Deaths for one file. Each takes some tenths of a second, mostly to start Python."""
 

@@ -20,6 +20,8 @@ from tests.logs.folder import names
 from tests.logs.reading_contract import SAMPLE, TOPICS, by_position, entries_of, everything, take
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def impatient(path: Path, log: SqliteLog) -> AsyncIterator[SqliteLog]:

@@ -17,6 +17,8 @@ from tests.conftest import PROVE, seeded
 from tests.jars import ROOT
 from tests.logs.reading_contract import entries_of
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = {1: 160, 2: 100} if PROVE else {1: 5, 2: 3}
 """Rounds by number of writers. One takes 0.1 to 0.4 s, mostly to start Python."""
 

@@ -30,6 +30,8 @@ from tests.projection.loaded_state import state_of
 from tests.rest.plane import ORDERS
 from tests.rest.served_history import catalogue, client_of, service_of
 
+pytestmark = pytest.mark.slow
+
 QUICK = SqliteSettings(synchronous="NORMAL")
 PARTS = 2_000
 """Offsets or config keys of a request: each stage of their processing takes some ten milliseconds.
@@ -84,7 +86,6 @@ async def put_and_patch(client: httpx.AsyncClient) -> None:
     assert (await client.patch(path, content=b'{"key1":"1"}', headers=JSON)).is_success
 
 
-@pytest.mark.slow
 def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path) -> None:
     """The body is parsed, decided and written outside the event loop."""
     assert longest_turn(asking(tmp_path, alter)) < TURN
@@ -100,7 +101,6 @@ def test_a_dry_run_with_a_long_record_leaves_the_event_loop_free(tmp_path: Path)
     assert longest_turn(asking(tmp_path, plan)) < TURN
 
 
-@pytest.mark.slow
 def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
     """A large config change, which every watcher receives key by key, does not block the loop."""
 

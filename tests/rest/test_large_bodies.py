@@ -33,6 +33,8 @@ from controlplane.rest.security.load_limits import LoadLimiter
 from tests.operation_counts import operations
 from tests.rest.plane import ORDERS, orders_plane
 
+pytestmark = pytest.mark.slow
+
 RELEASES = ("2.3", "2.8", "3.4", "3.9", "4.3", "kip")
 INTERNAL = "/compat/3.9/connectors/orders/tasks"
 JSON = {"content-type": "application/json"}

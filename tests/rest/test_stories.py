@@ -13,6 +13,8 @@ from controlplane.scenario.story import read_story
 from tests.recorded_requests import HISTORIES
 from tests.rest.stories import EXCEPTIONS, ComparedAnswer, HistoryReplay
 
+pytestmark = pytest.mark.slow
+
 COMPACTED_AWAY = {("compacted-3.9", 13)}
 """Requests whose record the recorded log lost by compaction."""
 

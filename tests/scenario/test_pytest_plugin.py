@@ -6,7 +6,11 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 from tests.tidy.source import ROOT
+
+pytestmark = pytest.mark.slow
 
 SCENARIO = ROOT / "scenarios" / "json" / "empty-values.scenario"
 

@@ -23,6 +23,8 @@ from controlplane.worker.secret_index import (
     forms_of,
 )
 
+pytestmark = pytest.mark.slow
+
 LONG_SECRET = "".join(f"<{number}>" for number in range(12))
 ENDS = MAX_CHARACTERS // 2
 
@@ -137,7 +139,6 @@ class Rotating(Providers):
         return ResolvedText(self.values[-1], {self.values[-1]: "${vault:key}"}, {}, {}, {})
 
 
-@pytest.mark.slow
 def test_older_values_are_kept_within_limits() -> None:
     """Old values are hidden as a whole, new ones also line by line. No config text is kept.
 

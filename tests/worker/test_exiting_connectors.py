@@ -13,6 +13,7 @@ from signal import SIGKILL
 from typing import Any, ClassVar
 
 import msgspec
+import pytest
 
 from controlplane.connect import Source, key
 from controlplane.connect.source import SourceRun
@@ -37,6 +38,8 @@ from tests.worker.worker_fixture import (
     until_state,
     values_in,
 )
+
+pytestmark = pytest.mark.slow
 
 EXIT_CODE = -SIGKILL
 WRITTEN_IN_A_LIFE = 20

@@ -32,6 +32,8 @@ from tests.replay.archive.archives import (
 )
 from tests.replay.cli.replay_calls import call, content, refusal
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[Path], None]
 
 
@@ -267,7 +269,6 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
 def test_a_damaged_snapshot_is_not_used(ending: str, lasting: Path, tmp_path: Path) -> None:
     """Commands refuse a snapshot with damaged rows or states; `--from-segments` reads none."""

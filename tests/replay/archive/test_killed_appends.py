@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from controlplane.core.releases.profiles import Profile
 from replay.archive.verification import verified
 from tests.conftest import PROVE
@@ -12,6 +14,8 @@ from tests.replay.archive.archives import archived, capture, cluster_in, log_of,
 from tests.replay.archive.history_crashes import FEW, first_of
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
 from tests.tidy.source import ROOT
+
+pytestmark = pytest.mark.slow
 
 HISTORY = "roll-3.4-3.9-3.4"
 

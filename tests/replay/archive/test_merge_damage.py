@@ -29,6 +29,8 @@ from tests.replay.cli.replay_calls import call, content, refusal
 from tests.replay.limited_process import run_limited
 from tests.tidy.source import ROOT
 
+pytestmark = pytest.mark.slow
+
 HISTORY = "roll-3.4-3.9-3.4"
 ENTRIES = recorded_entries(HISTORY)
 LOOKS = 4
@@ -371,7 +373,6 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
     assert "an earlier version of replay stored no hash of the records of" in result.out
 
 
-@pytest.mark.slow
 def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
     """The archive is sound after a kill at any step, and the next merge completes it.
 

@@ -25,6 +25,8 @@ from tests.replay.archive.archives import (
 )
 from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store
 
+pytestmark = pytest.mark.slow
+
 HISTORY = "aborted-3.9"
 
 

@@ -14,6 +14,8 @@ from tests.recorded_requests import HISTORIES
 from tests.replay.archive.archives import archive as archived
 from tests.replay.cli.replay_calls import call, refusal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,6 +16,8 @@ from tests.replay.cli.replay_calls import call, refusal
 from tests.replay.cli.terminal import Terminal
 from tests.tidy.source import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:

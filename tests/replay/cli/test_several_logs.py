@@ -19,6 +19,8 @@ from tests.recorded_requests import HISTORIES
 from tests.replay.cli.embedded_logs import write_config
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 
+pytestmark = pytest.mark.slow
+
 LIFE = f"life={HISTORIES / 'life-3.9.log.jsonl'}"
 ROLL = f"roll={HISTORIES / 'roll-3.4-3.9-3.4.log.jsonl'}"
 NONE = "none=/nope"

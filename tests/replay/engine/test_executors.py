@@ -16,6 +16,8 @@ from replay.engine.executors import ProcessExecutor, WorkerDied
 from tests.patience import PATIENCE_S
 from tests.replay.cli.replay_calls import wait_for
 
+pytestmark = pytest.mark.slow
+
 ANNOUNCED_BYTES = 1_000
 
 

@@ -20,6 +20,8 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import archive
 from tests.replay.fleet.fleets import empty_files
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 
 

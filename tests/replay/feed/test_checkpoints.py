@@ -35,6 +35,8 @@ from tests.replay.feed.feed_laws import (
 from tests.replay.fleet.fleets import damage_files
 from tests.replay.retention.retention_archives import retained
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 AN_HOUR_MS = 3_600_000
 
@@ -92,7 +94,6 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
-@pytest.mark.slow
 def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
     """The feed names the cluster and reads the other; both continue once the archive is back."""
     for name in ("a", "b"):
@@ -287,7 +288,6 @@ def test_a_damaged_cluster_alone_is_reported(tmp_path: Path) -> None:
 # --- merges ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_merge_between_batches_changes_no_row(tmp_path: Path) -> None:
     """A merge adds no rows; later batches have the same rows as without it."""
     for folder, merges in ((tmp_path / "merged", True), (tmp_path / "plain", False)):
@@ -304,7 +304,6 @@ def test_a_merge_between_batches_changes_no_row(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path / "merged"))
 
 
-@pytest.mark.slow
 def test_a_retention_between_batches_takes_no_row_back(tmp_path: Path) -> None:
     """A removed record takes no row back: the feed has states and findings of the whole log."""
     removed = 0
@@ -416,7 +415,6 @@ def objects(request: pytest.FixtureRequest) -> Iterator[FeedInBucket]:
         yield FeedInBucket(f"s3a://{made.name}/fleet", made.hadoop)
 
 
-@pytest.mark.slow
 def test_two_feeds_share_no_checkpoint_in_a_bucket(objects: FeedInBucket) -> None:
     """A running feed owns its checkpoint in a bucket; once it ends, the other feed continues."""
     objects.archived(ENTRIES[:60])
@@ -431,7 +429,6 @@ def test_two_feeds_share_no_checkpoint_in_a_bucket(objects: FeedInBucket) -> Non
     assert not [*checkpoint.walk(LEASES)]
 
 
-@pytest.mark.slow
 def test_a_feed_whose_lease_was_taken_writes_nothing(objects: FeedInBucket) -> None:
     """A task of a feed that has lost its lease, the lock of the checkpoint, writes no file."""
     objects.archived(ENTRIES[:60])

@@ -31,6 +31,8 @@ from tests.replay.cli.replay_calls import call, content
 from tests.replay.fleet.fleets import CLUSTERS as NAMES
 from tests.replay.fleet.fleets import damage_files, empty_files, fleet_in, rows_of
 
+pytestmark = pytest.mark.slow
+
 HIDDEN = "[hidden]"
 
 
@@ -55,7 +57,6 @@ def archive(folder: Path) -> OpenArchive[pa.Table]:
 # --- tables -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_every_table_has_its_schema(archive: OpenArchive[pa.Table]) -> None:
     """Names and types are those that the schemas document, in this order."""
     tables = [

@@ -44,7 +44,7 @@ create or replace macro read_text(t) as case
         else read_as('json', beginning(t)) end
     when has_zeros(t) then case
         when json_valid(without_zeros(t)) and not zeros_in_strings(t) then read_as('zeros', without_zeros(t))
-        else unknown('a number with leading zeros, and another obstacle') end
+        else unknown('a number with leading zeros, in JSON from which SQL cannot remove them') end
     else read_as('bad', null) end;
 
 -- A text with numbers that releases may read differently: fractions, and integers of 19 digits or more.

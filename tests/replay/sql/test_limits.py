@@ -37,7 +37,7 @@ BEHIND, TAKEN = (
     "JSON that only DuckDB accepts, with text behind it",
 )
 NESTED, LONG = "more than 500 brackets", "longer than 5,000 characters"
-ZEROS = "a number with leading zeros, and another obstacle"
+ZEROS = "a number with leading zeros, in JSON from which SQL cannot remove them"
 DIGITS = "a task number in digits of another script"
 FIELDS = "a source partition with nested fields"
 

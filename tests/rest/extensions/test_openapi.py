@@ -18,6 +18,8 @@ from controlplane.settings import Configuration
 from tests.rest.served_history import client_of
 from tests.rest.settled_cluster import at_rest
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = "/watch"
 OPEN = {"connector": "orders", "task": "0", "plugin": "FileStreamSource", "logger": "root"}
 QUERIES = {"/diff": "?from=config@0", "/connectors/{connector}/history": "?records=true"}

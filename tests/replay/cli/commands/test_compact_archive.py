@@ -16,6 +16,8 @@ from tests.replay.archive.buckets import Bucket, bucket, in_bucket
 from tests.replay.archive.merges import looks
 from tests.replay.cli.replay_calls import call, content, refusal
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 LOOKS = 3
 

@@ -13,6 +13,8 @@ from replay.timeline.timeline_rows import CHANGES, COMPARISONS
 from tests.replay.cli.replay_calls import call, content, refusal
 from tests.replay.fleet.fleets import CLUSTERS, damage_files, fleet_in, rows_of
 
+pytestmark = pytest.mark.slow
+
 MOMENTS = ("--from", "config@3")
 
 

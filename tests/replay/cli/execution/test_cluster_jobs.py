@@ -31,6 +31,8 @@ from tests.replay.archive.archives import capture, log_of
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 from tests.replay.compat.planted_log import Planted, running, stopped
 
+pytestmark = pytest.mark.slow
+
 LIFE = HISTORIES / "life-3.9.log.jsonl"
 ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 CLUSTERS = ("east", "north", "west")
@@ -66,7 +68,6 @@ AUDIT = ("audit", "--release", "3.9")
 COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
 
 
-@pytest.mark.slow
 def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
     """Only the owner may read archives, reports and results: they contain configs with secrets."""
     umask = os.umask(0)
@@ -482,7 +483,6 @@ def touched(path: Path) -> Iterator[str]:
     yield path.name
 
 
-@pytest.mark.slow
 def test_processes_do_not_work_far_ahead_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

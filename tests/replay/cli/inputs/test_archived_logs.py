@@ -30,6 +30,8 @@ from tests.replay.cli.embedded_logs import write_config
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 from tests.replay.fleet.fleets import empty_files
 
+pytestmark = pytest.mark.slow
+
 LIFE = HISTORIES / "life-3.9.log.jsonl"
 
 

@@ -13,6 +13,8 @@ from tests.replay.archive.archives import NAME, capture, cluster_in, log_of
 from tests.replay.cli.replay_calls import call
 from tests.replay.report.page_reader import read
 
+pytestmark = pytest.mark.slow
+
 CONFIG = "connect-configs"
 LOST, COMPACTED = range(10, 20), range(30, 32)
 SENTENCE = f"{CONFIG} partition 0: offsets 10 to 19 had been removed before they were archived"

@@ -12,6 +12,8 @@ from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call
 from tests.replay.cli.terminal import ENVIRONMENT, TerminalResult, at_a_terminal
 
+pytestmark = pytest.mark.slow
+
 LOG = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 
 
