@@ -58,8 +58,12 @@ _NAMED_BY = {"--cluster": "--cluster, or the variable CONTROLPLANE_CLUSTER"}
 """Source of an address in errors, by option; any other option is named as it is."""
 
 
-def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.AsyncClient:
+def over_network(
+    cluster: ClusterAddress, option: str = "--cluster", answer_s: float = ANSWER_S
+) -> httpx.AsyncClient:
     """Client for the worker behind a URL; `option` has given the URL.
+
+    `answer_s`: longest time in seconds for an answer.
 
     Raises:
         InputRefused: the URL, the credentials or the certificates cannot be used.
@@ -68,7 +72,7 @@ def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.As
         return httpx.AsyncClient(
             base_url=_base(cluster.where),
             headers=cluster.credentials(),
-            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            timeout=httpx.Timeout(answer_s, connect=min(answer_s, CONNECT_S)),
             verify=_trust(cluster),
         )
     except (httpx.InvalidURL, ValueError) as failure:

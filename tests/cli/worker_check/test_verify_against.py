@@ -11,6 +11,7 @@ from controlplane.cli.verify.worker_check.checked_worker import (
     CheckedWorker,
     check_cluster,
 )
+from controlplane.client.http.connection import ANSWER_S
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.http.server import listen, serving, url_of
@@ -212,6 +213,16 @@ async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
     assert (result.code, result.out) == (4, "")
     assert "http://127.0.0.1:1 cannot be reached" in result.err
     assert result.err.strip().endswith("check --against")
+
+
+async def test_a_worker_that_hangs_is_waited_for_until_the_timeout(cluster: ClusterCalls) -> None:
+    """A worker that accepts requests without an answer delays the command by `--timeout` only."""
+    hung = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with hung, asyncio.timeout(ANSWER_S / 2):
+        url = f"http://127.0.0.1:{hung.sockets[0].getsockname()[1]}"
+        result = await verify(cluster.where, "--against", url, "--timeout", "0.1")
+    assert result.code == 4
+    assert result.err.endswith(f"Error: {url} gave no answer to GET / (ReadTimeout)\n")
 
 
 async def test_an_imported_log_is_compared_with_workers_of_kafka(tmp_path: Path) -> None:

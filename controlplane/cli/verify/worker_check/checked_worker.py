@@ -13,7 +13,7 @@ import httpx
 
 from controlplane.client.http.api import Api, is_ours
 from controlplane.client.http.cluster_address import ClusterAddress
-from controlplane.client.http.connection import over_network
+from controlplane.client.http.connection import ANSWER_S, over_network
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.releases.profiles import KIP, Profile, UnknownRelease, check_support
 from controlplane.core.text.safe_text import safe, short
@@ -145,7 +145,8 @@ async def connected_workers(access: WorkerAccess) -> AsyncIterator[list[CheckedW
         workers = []
         for url in access.urls:
             address = access.credentials._replace(where=url)
-            client = await stack.enter_async_context(over_network(address, OPTION))
+            answer_s = min(access.timeout_s, ANSWER_S)
+            client = await stack.enter_async_context(over_network(address, OPTION, answer_s))
             workers.append(await _identified(client, address.without_login, access))
         yield workers
 
