@@ -182,7 +182,8 @@ class LogFollowUp:
 
         Recent records come from the tail that the follower reads (`KafkaReader.tail`). The tail
         does not always mark records of aborted transactions. So a difference that this method finds
-        may be such a record. `compared` then reads the log again by `ReadableLog.read`, which marks them.
+        may be such a record. `compared` then reads the log again by `ReadableLog.read`, which marks
+        them.
         """
         topics = topics_of(plan, self.present.topics)
         read_to_end = topics

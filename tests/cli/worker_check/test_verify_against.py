@@ -1,6 +1,7 @@
 """`controlplane verify LOG --against URL`: live workers beside a log."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import httpx
@@ -217,10 +218,10 @@ async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
 
 async def test_a_worker_that_hangs_is_waited_for_until_the_timeout(cluster: ClusterCalls) -> None:
     """A worker that accepts requests without an answer delays the command by `--timeout` only."""
-    hung = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    async with hung, asyncio.timeout(ANSWER_S / 2):
-        url = f"http://127.0.0.1:{hung.sockets[0].getsockname()[1]}"
-        result = await verify(cluster.where, "--against", url, "--timeout", "0.1")
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        url = f"http://127.0.0.1:{hung.getsockname()[1]}"
+        async with asyncio.timeout(ANSWER_S / 2):
+            result = await verify(cluster.where, "--against", url, "--timeout", "0.1")
     assert result.code == 4
     assert result.err.endswith(f"Error: {url} gave no answer to GET / (ReadTimeout)\n")
 
