@@ -41,7 +41,7 @@ pytestmark = pytest.mark.java
 
 RELEASES = ("2.3", "3.4", "3.9")
 
-LOGS = 1_500 if PROVE else 4
+LOGS = 200 if PROVE else 4
 """Number of random logs."""
 
 
