@@ -197,6 +197,31 @@ async def test_the_application_works_beneath_any_path() -> None:
         assert plane.state.config.targets["new"] is Target.PAUSED
 
 
+@pytest.mark.parametrize("tenant", ["größe 5%", "日本", "%63onnect"])
+async def test_a_mount_may_need_escapes(tenant: str) -> None:
+    """A mount may have a path that URLs escape; `Location` contains the escaped path."""
+    async with orders_plane() as (plane, _):
+        outer = Starlette(routes=[Mount("/{tenant}", plane.app)])
+        transport = httpx.ASGITransport(outer)
+        mount = f"http://outer/{quote(tenant)}"
+        async with httpx.AsyncClient(transport=transport) as client:
+            created = await client.post(f"{mount}/connectors", json=NEW)
+            assert created.headers["location"] == f"{mount}/connectors/new"
+            assert (await client.get(f"{mount}/connectors/new")).status_code == 200
+
+
+async def test_a_proxy_may_remove_the_mount() -> None:
+    """A request without the prefix in `root_path` is answered, also if it begins with its text."""
+    async with orders_plane() as (plane, _):
+        transport = httpx.ASGITransport(plane.app, root_path="/connect")
+        async with httpx.AsyncClient(transport=transport, base_url="http://outer") as client:
+            assert (await client.get("/connectors")).json() == ["orders"]
+            assert (await client.get("/connect/connectors")).json() == ["orders"]
+            assert (await client.get("/%63onnect/connectors")).json() == ["orders"]
+            created = await client.post("/connectors", json=NEW)
+            assert created.headers["location"] == "http://outer/connect/connectors/new"
+
+
 @pytest.mark.parametrize(
     ("path", "methods"),
     [

@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote_to_bytes
 
 from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
@@ -39,7 +40,7 @@ def read_request(scope: Mapping[str, Any]) -> Request:
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
     absolute = _ORIGIN.match(raw)
     path = raw[absolute.end() :] or b"/" if absolute else raw
-    path = path.removeprefix(mount.encode()) or b"/"
+    path = _below(mount, path) or b"/"
     query = scope["query_string"].decode("latin-1")
     dialect, text = _dialect(path.decode("utf-8", "replace"))
     target = text + (f"?{query}" if query else "")
@@ -55,10 +56,26 @@ def read_request(scope: Mapping[str, Any]) -> Request:
         as_of,
         parameters.get("profile", dialect),
         dialect is not None,
-        f"{scope.get('scheme', 'http')}://{host}{mount}{COMPAT if dialect else ''}{dialect or ''}",
+        f"{scope.get('scheme', 'http')}://{host}{quote(mount)}{COMPAT if dialect else ''}"
+        f"{dialect or ''}",
         origin=absolute[0].decode("latin-1") if absolute else None,
         peer=client[0] if client else None,
     )
+
+
+def _below(mount: str, path: bytes) -> bytes:
+    """Remove the mount prefix, which ASGI decodes, from a raw path.
+
+    The path stays whole if it does not begin with the segments of the prefix. A proxy may have
+    removed them, and `/connectors` is not below `/connect`.
+    """
+    end = 0
+    for byte in mount.rstrip("/").encode():
+        width = 3 if path[end : end + 1] == b"%" else 1
+        if unquote_to_bytes(path[end : end + width]) != bytes((byte,)):
+            return path
+        end += width
+    return path[end:] if path[end : end + 1] in (b"", b"/") else path
 
 
 def _dialect(path: str) -> tuple[str | None, str]:
