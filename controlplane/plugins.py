@@ -37,6 +37,7 @@ from controlplane.core.plugins import (
 )
 from controlplane.core.text.file_errors import unreadable
 from controlplane.failure_text import description_of, message_of, place_of, shortened
+from controlplane.unrun_calls import checked_result
 
 GROUP = "controlplane.connectors"
 
@@ -257,7 +258,7 @@ def _hook_outcome(
     """
     try:
         answer = connector.alter_offsets(with_defaults(keys, config), offsets)
-        return HookSuccess(definite=bool(answer))
+        return HookSuccess(definite=bool(checked_result(answer)))
     except NotImplementedError:
         return unsupported(config, offsets)
     except ValueError as refused:

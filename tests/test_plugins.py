@@ -171,6 +171,29 @@ def test_a_hook_gets_the_defaults_of_its_class() -> None:
     assert hook({"name": "x"}, ()) == HookSuccess(definite=True)
 
 
+class AsyncOrders(Orders):
+    """Has an `async def alter_offsets`, whose coroutine counts as true."""
+
+    @staticmethod
+    async def alter_offsets(  # type: ignore[override]
+        config: Mapping[str, Any], offsets: Offsets
+    ) -> bool:
+        """Refuse all offsets."""
+        raise ValueError(f"no row for {len(offsets)} offsets in {config}")
+
+
+def test_an_async_hook_agrees_to_nothing() -> None:
+    """The hook has not run, so the change of offsets fails."""
+    hook = described(AsyncOrders).hook
+    assert hook is not None
+    outcome = hook({"name": "x"}, ())
+    assert isinstance(outcome, HookFailure)
+    assert (outcome.text, "alter_offsets is an async def" in str(outcome.detail)) == (
+        MODIFYING,
+        True,
+    )
+
+
 def _without_place(outcome: HookOutcome) -> HookOutcome:
     """Return the outcome; its detail ends with a line of this file, which is left out."""
     if isinstance(outcome, HookSuccess) or not outcome.detail:

@@ -20,6 +20,7 @@ BESIDE = {
         "failure_text",
         "plugins",
         "tls",
+        "unrun_calls",
     )
 }
 TERMINAL = {"controlplane.terminal"}

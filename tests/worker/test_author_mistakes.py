@@ -1,21 +1,26 @@
 """Mistakes of authors are refused at their place, with a message that says what to do."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from controlplane.connect import RecordHeader, Source
-from controlplane.connect.source import SourceRun
-from controlplane.connect.transforms import Transformation, replaced
+from controlplane.connect import RecordHeader, Sink, Source
+from controlplane.connect.records import SinkRecord
+from controlplane.connect.sink import SinkTaskContext
+from controlplane.connect.source import ConnectorContext, SourceRun
+from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
 from controlplane.core.state import Topics
 from controlplane.worker.connector_classes import class_name
 from tests.worker.bad_connectors import BadSink, BadSource, create_bad, plan, record
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
+    committed_offsets,
+    connector_status,
     entries_in,
+    produce,
     running,
     task_trace,
     until,
@@ -221,3 +226,68 @@ async def test_a_refused_pre_commit_names_the_wrong_entry(returned: Any, reason:
         await until(lambda: notices.of("sink_not_flushed"))
     logged = notices.of("sink_not_flushed")[0]["reason"]
     assert f"BadSinkTask.pre_commit returned {reason}" in logged
+
+
+class GeneratorSink(Sink):
+    """Has a `put` with a `yield`, so a call runs none of its code."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> Any:
+        """Yield the records."""
+        del task
+        yield from records
+
+
+async def test_a_put_with_a_yield_loses_no_records() -> None:
+    """The task is FAILED, and no offset is committed."""
+    async with running(GeneratorSink) as worker:
+        await produce(worker.plane.log, "t", "x")
+        await create_bad(worker, GeneratorSink)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert "GeneratorSink.put is a generator, which cannot run here" in task_trace(
+            worker, "bad"
+        )
+        assert committed_offsets(worker, "connect-bad") == {}
+
+
+class GeneratorWatch(WithFields):
+    """Has a `watch` with a `yield`."""
+
+    async def watch(self, connector: ConnectorContext) -> Any:
+        """Yield the connector."""
+        yield connector
+
+
+async def test_a_watch_with_a_yield_fails_the_connector() -> None:
+    """The trace names the method."""
+    plan["fields"] = {}
+    async with running(GeneratorWatch) as worker:
+        await create_bad(worker, GeneratorWatch)
+        await until_state(worker, "bad", "FAILED", "RUNNING")
+        status = connector_status(worker, "bad")
+    assert status is not None
+    assert "GeneratorWatch.watch is a generator" in (status.trace or "")
+
+
+class AsyncTest(Predicate):
+    """Has an `async def test`, whose coroutine counts as true."""
+
+    async def test(self, record: ConnectRecord) -> bool:  # type: ignore[override]
+        """Select no record."""
+        del record
+        return False
+
+
+async def test_an_async_predicate_drops_no_records() -> None:
+    """The task is FAILED."""
+    plan["fields"] = {}
+    config = {
+        "transforms": "f",
+        "transforms_f_type": "org.apache.kafka.connect.transforms.Filter",
+        "transforms_f_predicate": "p",
+        "predicates": "p",
+        "predicates_p_type": class_name(AsyncTest),
+    }
+    async with running(WithFields, others=[AsyncTest]) as worker:
+        await create_bad(worker, WithFields, **config)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert "AsyncTest.test is an async def, which cannot run here" in task_trace(worker, "bad")

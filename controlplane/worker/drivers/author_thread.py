@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import description_of
 from controlplane.notices import Notices
+from controlplane.unrun_calls import checked_result
 from controlplane.worker.process_exits import guard_exits
 
 T = TypeVar("T")
@@ -186,8 +187,9 @@ class AuthorThread:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Submit a call, and return the future of its result; the future is of the caller's loop.
 
-        If the function returns an awaitable, the thread awaits it. The future fails with the
-        exception that the function raises. `AuthorExit` replaces `CancelledError`, and each
+        If the function returns an awaitable, the thread awaits it. A generator would not run, so
+        the future fails (`checked_result`). The future fails with the exception that the function
+        raises. `AuthorExit` replaces `CancelledError`, and each
         exception that is no `Exception`, such as `SystemExit`. If the connector's code cancels the
         asyncio task of the call, the future fails with `AuthorExit`, too.
         """
@@ -417,7 +419,7 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     guard_exits()
     try:
         result = function(*arguments)
-        return await result if inspect.isawaitable(result) else result
+        return await result if inspect.isawaitable(result) else checked_result(result)
     except FutureCancelled as ended:  # asyncio would cancel the caller with it
         raise AuthorExit(f"The connector raised {description_of(ended)}") from ended
     except Exception:

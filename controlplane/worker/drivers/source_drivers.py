@@ -31,6 +31,7 @@ from controlplane.connect.source import (
     SourceRun,
     SourceTask,
 )
+from controlplane.unrun_calls import checked_result
 from controlplane.worker.drivers.author_thread import AuthorThread, end_if_forked
 from controlplane.worker.drivers.source_context import (
     PolledItem,
@@ -241,7 +242,10 @@ class GeneratorDriver:
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
-        self._generator = await self._thread.call(_made, self._source, self._run)
+        await self._thread.call(self._make)
+
+    def _make(self) -> None:
+        self._generator = _made(self._source, self._run)
 
     async def poll(self) -> Sequence[PolledItem]:
         """Resume the generator, and return what it yields."""
@@ -477,6 +481,8 @@ async def _for_each(method: Any, records: Sequence[Acknowledged]) -> None:
             result = method(record, metadata)
             if inspect.isawaitable(result):
                 await result
+            else:
+                checked_result(result)
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             failures.append(failure)
     if failures:

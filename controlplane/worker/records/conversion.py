@@ -22,6 +22,7 @@ from controlplane.core.configdef.key_definition import with_defaults
 from controlplane.core.entry import Entry, Headers
 from controlplane.core.java.java_library import trim
 from controlplane.core.text.safe_text import utf8_text
+from controlplane.unrun_calls import checked_result
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
@@ -48,8 +49,10 @@ class ChainLink(NamedTuple):
 
     def applied(self, record: ConnectRecord) -> ConnectRecord | None:
         """Return the transformed record, or the record itself if it is not selected."""
-        if self.predicate is not None and bool(self.predicate.test(record)) is self.negated:
-            return record
+        if self.predicate is not None:
+            selected = checked_result(self.predicate.test(record))
+            if bool(selected) is self.negated:
+                return record
         transformed = self.transformation.apply(record)
         if transformed is None or isinstance(transformed, type(record)):
             return transformed
