@@ -39,6 +39,7 @@ WRONG_LATER = {
     "given config\na  b\na b": "6: not a record: write key, two spaces, value (∅ for a tombstone)",
     "given stuff\na  b": "4: `stuff` is no topic: use config, offsets, status, commands",
     "given config topic=a\na  b": "4: only an offsets topic can have another name",
+    "given offsets topic=a/b\na  b": "4: topic=a/b cannot be the name of a topic",
     "given status partition=2\na  b": "4: partition=2: the topic has 2, numbered from 0",
     "given status partition=-1\na  b": "4: partition=-1 is not a whole number",
     "given config clock=5\na  b": "4: clock=5 is not a time: write it like 5s or 250ms",

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from controlplane.core.releases.profiles import UnknownRelease, check_support, resolve
 from controlplane.core.state import Topics
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.worker_releases import EXACTLY_ONCE, Worker
 from controlplane.scenario.world import World
@@ -89,6 +90,8 @@ def topic(step: ScenarioStep, world: World) -> str:
     own = step.options.get("topic")
     if own is not None and short != "offsets":
         raise BadStep("only an offsets topic can have another name")
+    if own is not None and not is_legal(own):
+        raise BadStep(f"topic={own} cannot be the name of a topic: take {ALLOWED}")
     usual: str = getattr(world.topics, short)
     return own or usual
 
