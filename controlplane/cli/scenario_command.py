@@ -1,5 +1,6 @@
 """The command `scenario run`: play scenario files, show differences, rewrite."""
 
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -174,7 +175,7 @@ def _check_clean(paths: Iterable[Path]) -> None:
     Raises:
         _NotClean: a file is changed or new.
     """
-    dirty = [path for path in paths if _dirty(path)]
+    dirty = [path for path in paths if _dirty(Path(os.path.realpath(path)))]
     if dirty:
         suffix = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
         raise _NotClean(
@@ -193,7 +194,7 @@ def _git(path: Path, *arguments: str) -> str | None:
     """Output of git in the folder of a file; None: no git, or no work tree."""
     try:
         answer = subprocess.run(  # noqa: S603 - a list, no shell; the path is one argument
-            ["git", *arguments],  # noqa: S607 - the user's git, wherever it is
+            ["git", "--literal-pathspecs", *arguments],  # noqa: S607 - the user's git, wherever it is
             cwd=path.parent,
             capture_output=True,
             text=True,

@@ -5,12 +5,14 @@ A difference does not end the run, so that all effects of one cause are shown.
 
 import asyncio
 import difflib
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from controlplane.core.text.file_errors import unreadable
+from controlplane.private_files import replacing
 from controlplane.scenario.folds import Folds, FoldTasks
 from controlplane.scenario.scenario_file import (
     BadScenario,
@@ -48,11 +50,13 @@ def read(path: Path) -> Scenario:
         BadScenario: the file cannot be read, or is no scenario.
     """
     try:
-        if path.is_file() and path.stat().st_size > _LARGEST_BYTES:
+        with path.open("rb") as file:  # may be a device without end
+            content = file.read(_LARGEST_BYTES + 1)
+        if len(content) > _LARGEST_BYTES:
             raise BadScenario(
                 f"{path}: larger than {_LARGEST_BYTES:,} bytes: give a .scenario file"
             )
-        return parse(path.read_bytes().decode(), str(path))
+        return parse(content.decode(), str(path))
     except OSError as error:
         raise BadScenario(unreadable(path, error)) from None
     except UnicodeDecodeError as error:
@@ -126,10 +130,11 @@ def difference(scenario: Scenario, played: StepResult) -> Iterator[str]:
 
 
 def rewrite(path: Path, scenario: Scenario, played: Sequence[StepResult]) -> bool:
-    """Write the output into the file; return True if that changed it.
+    """Write the output into the file; return True if that changed it. The mode stays.
 
     Raises:
         BadScenario: folds disagree; a doubtful output must not become the expected one.
+        OSError: the file cannot be replaced, and is as it was.
     """
     for step in played:
         if not step.agreed:
@@ -138,5 +143,8 @@ def rewrite(path: Path, scenario: Scenario, played: Sequence[StepResult]) -> boo
     text = rewritten(scenario, [step.printed for step in played])
     if text == "".join(scenario.lines):
         return False
-    path.write_bytes(text.encode())
+    mode = stat.S_IMODE(path.stat().st_mode)
+    with replacing(path) as draft:
+        draft.write_bytes(text.encode())
+        draft.chmod(mode)
     return True

@@ -1,6 +1,7 @@
 """`controlplane scenario run`: exit codes, JSON, rewrites, installed folds."""
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -79,9 +80,11 @@ def test_bad_input_gives_one_sentence(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     none = tmp_path / "none"
+    endless = Path("/dev/zero")
     sentences = {
         bad: f"{bad}:1: `view` has no ----: put it on a line after the step",
         huge: f"{huge}: larger than 1,000,000 bytes: give a .scenario file",
+        endless: f"{endless}: larger than 1,000,000 bytes: give a .scenario file",
         latin: f"{latin}: not UTF-8 at byte 2: give a .scenario file",
         empty: f"{empty}: this folder has no *.scenario file: name another",
         none: f"{none} cannot be read (No such file or directory): check the path",
@@ -121,6 +124,38 @@ def test_a_rewrite_needs_a_clean_work_tree(tmp_path: Path) -> None:
     assert run("--rewrite", path).exit_code == 0
     changed = [line for line in git(tmp_path, "diff").splitlines() if line[:1] in "+-"]
     assert changed[2:] == ["-no", "+ok"]
+
+
+@pytest.mark.parametrize("name", [":a", "link"])
+def test_a_rewrite_finds_changes_under_odd_names(tmp_path: Path, name: str) -> None:
+    """A name is no pattern of Git, and a link stands for its file."""
+    git(tmp_path, "init", "-q")
+    clean = write(tmp_path, "a1", GOOD)
+    path = write(tmp_path, name, GOOD)
+    if name == "link":
+        path.unlink()
+        path.symlink_to(clean.name)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "clean")
+    path.write_text(OTHER)
+    assert run("--rewrite", path).exit_code == 2
+    assert path.read_text() == OTHER
+
+
+def test_a_failed_rewrite_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """A rewrite keeps the mode of a file, and a full disk truncates no file."""
+    path = write(tmp_path, "a", OTHER)
+    path.chmod(0o664)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        assert isinstance(run("--rewrite", path).exception, OSError)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == OTHER
+    assert run("--rewrite", path).exit_code == 0
+    assert (path.read_text(), path.stat().st_mode & 0o777) == (OTHER.replace("no", "ok"), 0o664)
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_file_without_steps_is_refused(tmp_path: Path) -> None:
