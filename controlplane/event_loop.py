@@ -28,6 +28,25 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class OwnLoop:
+    """The event loop in which an object was made, and in which all its methods must be called."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def check(self) -> None:
+        """Check that this is the loop: in another one, a call may fail half done, or never return.
+
+        Raises:
+            RuntimeError: another loop runs the caller.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "a control plane belongs to the event loop that opened it: call it there with "
+                "asyncio.run_coroutine_threadsafe"
+            )
+
+
 def backoff(first_ms: int, longest_ms: int) -> Iterator[float]:
     """Yield pauses in seconds without end; each is twice the previous one, up to `longest_ms`."""
     pause_ms = first_ms

@@ -36,7 +36,7 @@ from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.core.views.diff import Change
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History
-from controlplane.event_loop import cancel, in_thread_if_large, now_ms
+from controlplane.event_loop import OwnLoop, cancel, in_thread_if_large, now_ms
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
@@ -140,6 +140,7 @@ class ControlPlane:
         self._around, self.context, self._loggers, self._administered, self.notices = resolved
         self.now_ms = self._around.now_ms
         self._watching = ChangeFeed(follower, log, self.context.profile)
+        self._loop = OwnLoop()
 
     @classmethod
     @asynccontextmanager
@@ -349,6 +350,7 @@ class ControlPlane:
 
         Errors are those of `execute`, without `Refusal`.
         """
+        self._loop.check()
         _check_names(principal, key)
         request = CommandRequest(
             command=await _normalized(command),

@@ -16,7 +16,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.key_owners import owner
 from controlplane.core.views.diff import Change, changed_by
-from controlplane.event_loop import in_thread_if_large, sliced, sliced_parts
+from controlplane.event_loop import OwnLoop, in_thread_if_large, sliced, sliced_parts
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
@@ -110,6 +110,7 @@ class ChangeFeed:
         self._profile = profile
         self._by_release: dict[str, _ReleaseWatchers] = {}
         self._ended = False
+        self._loop = OwnLoop()
         self._short_reads = asyncio.Semaphore(MISSED_READS)
         self._long_reads = asyncio.Semaphore(MISSED_READS)
 
@@ -124,7 +125,9 @@ class ChangeFeed:
             TooSlow: more than `CHANGES_WAITING` changes waited.
             TooManyReleases: too many others are watched; the default release is always admitted.
             LogError: missed changes cannot be read, or the log was replaced.
+            RuntimeError: another event loop runs the caller.
         """
+        self._loop.check()
         if self._ended:
             return
         profile = profile or self._profile

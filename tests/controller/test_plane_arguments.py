@@ -1,12 +1,14 @@
 """Arguments of a control plane: accepted values, and one sentence for each error."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
 import pytest
 
 from controlplane.controller import CommandLimits
+from controlplane.core.commands import PutConfig, StopConnector
 from controlplane.core.context import DecisionSettings
 from controlplane.core.state import Topics
 from controlplane.logs.memory import MemoryLog
@@ -94,6 +96,34 @@ async def test_arguments_of_a_wrong_type_are_refused(ask: PlaneCall, message: st
     async with plane_on(MemoryLog()) as plane:
         with pytest.raises(TypeError, match=message):
             await ask(plane)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda plane: plane.execute(StopConnector("orders")),
+        lambda plane: anext(plane.watch()),
+    ],
+    ids=["execute", "watch"],
+)
+async def test_calls_in_another_event_loop_are_refused(
+    call: Callable[[ControlPlane], Coroutine[Any, Any, Any]],
+) -> None:
+    """The error names the way to call from another thread, and the call has no effect."""
+
+    async def ask() -> None:
+        await call(plane)
+
+    async with plane_on(MemoryLog()) as plane:
+        with pytest.raises(RuntimeError, match=r"asyncio\.run_coroutine_threadsafe"):
+            await asyncio.to_thread(asyncio.run, ask())
+        assert not plane.state.commands
+        loop = asyncio.get_running_loop()
+        command = PutConfig("orders", {"connector.class": "JdbcSource"})
+        outcome = await asyncio.to_thread(
+            lambda: asyncio.run_coroutine_threadsafe(plane.execute(command), loop).result()
+        )
+        assert outcome.created
 
 
 def test_errors_quote_a_part_of_a_long_value() -> None:
