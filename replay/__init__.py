@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from os import PathLike
 
     from pyspark.sql import SparkSession
 
@@ -17,7 +18,7 @@ __all__ = ["open"]
 
 
 def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each option has its name
-    archive: str,
+    archive: "str | PathLike[str]",
     *,
     clusters: "str | Iterable[str]" = (),
     spark: "SparkSession | None" = None,
@@ -58,4 +59,4 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
 
     treatment = member(OnUnreadable, "unreadable", unreadable)
     options = ArchiveOptions(names_in(clusters), exactly_once, trust, treatment, from_segments)
-    return OpenArchive(str(archive), options, dict(conf or {}), spark, progress)
+    return OpenArchive(archive, options, dict(conf or {}), spark, progress)

@@ -11,6 +11,7 @@ of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_ro
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
@@ -136,7 +137,7 @@ class OpenArchive(Generic[FrameT]):
 
     def __init__(
         self,
-        where: str,
+        where: str | PathLike[str],
         options: ArchiveOptions,
         conf: dict[str, str],
         spark: "SparkSession | None" = None,
@@ -271,7 +272,7 @@ class OpenArchive(Generic[FrameT]):
 
     def write_state(
         self,
-        folder: str,
+        folder: str | PathLike[str],
         *,
         as_of: str | None = None,
         release: Releases = KIP,
@@ -304,7 +305,7 @@ class OpenArchive(Generic[FrameT]):
 
     def write_diff(  # noqa: PLR0913 - each side has three coordinates
         self,
-        folder: str,
+        folder: str | PathLike[str],
         since: str | None = None,
         until: str | None = None,
         *,
@@ -362,8 +363,8 @@ class OpenArchive(Generic[FrameT]):
 
     def follow(
         self,
-        folder: str,
-        checkpoint: str,
+        folder: str | PathLike[str],
+        checkpoint: str | PathLike[str],
         *,
         release: str = KIP,
         thresholds: Mapping[str, str | int] | None = None,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from os import PathLike
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ class SparkLocation(NamedTuple):
         return self.master.startswith("local")
 
 
-def anywhere(archive: str) -> str:
+def anywhere(archive: str | PathLike[str]) -> str:
     """Absolute path or URL of an archive, valid on every worker."""
+    archive = os.fspath(archive)
     # Up to Python 3.12, `Path.resolve` fails for a circle of links.
     return archive if "://" in archive else os.path.realpath(archive)

@@ -153,3 +153,13 @@ def test_a_listener_receives_the_progress(fleet: Path, tmp_path: Path) -> None:
     replay.open(str(fleet), progress=notes).write_diff(str(tmp_path / "written"), "config@3")
     assert notes.steps == [("writing", len(CLUSTERS))]
     assert notes.done == len(CLUSTERS)
+
+
+def test_each_folder_may_be_a_path(tmp_path: Path) -> None:
+    """Every method that takes a folder also takes a `Path`."""
+    archive = replay.open(fleet_in(tmp_path / "fleet"))
+    archive.write_state(tmp_path / "state")
+    archive.write_diff(tmp_path / "diff", "config@3")
+    assert archive.follow(tmp_path / "tables", tmp_path / "progress").advance() == 0
+    folders = "diff", "fleet", "progress", "state", "tables"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*folders]
