@@ -1,6 +1,7 @@
 """Interface for notices to operators: ended commands, log outages, failed upkeep, recoveries."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 
@@ -21,6 +22,27 @@ class LeveledNotices:
 
     def __init__(self, takes_info: Callable[[], bool]) -> None:
         self.takes_info = takes_info
+
+
+class HarmlessNotices(LeveledNotices):
+    """Passes notices on to a receiver that may raise: its file may be full, its pipe closed.
+
+    Such a notice is lost. The command or the outage that it reports takes its course.
+    """
+
+    def __init__(self, notices: Notices) -> None:
+        super().__init__(info_check(notices))
+        self._notices = notices
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Pass on the notice of a normal event."""
+        with suppress(Exception):
+            self._notices.info(event, **facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Pass on the notice of a problem."""
+        with suppress(Exception):
+            self._notices.warning(event, **facts)
 
 
 def info_check(notices: object) -> Callable[[], bool]:

@@ -42,7 +42,7 @@ from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
-from controlplane.notices import Notices
+from controlplane.notices import HarmlessNotices, Notices
 from controlplane.observe import Logger, logger
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
@@ -172,7 +172,7 @@ class ControlPlane:
         check_settings(settings)
         check_topics(settings.topics)
         loggers = around.loggers or Loggers(around.now_ms)
-        notices = around.notices or _default_logger(loggers)
+        notices = HarmlessNotices(around.notices) if around.notices else _default_logger(loggers)
         context = _context(settings, around, notices)
         # Order of closing: upkeep, controller, watchers, last snapshots, follower, lock, log.
         async with AsyncExitStack() as stack:

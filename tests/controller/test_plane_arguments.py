@@ -1,7 +1,8 @@
 """Arguments of a control plane: accepted values, and one sentence for each error."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -10,7 +11,10 @@ import pytest
 from controlplane.controller import CommandLimits
 from controlplane.core.commands import PutConfig, StopConnector
 from controlplane.core.context import DecisionSettings
+from controlplane.core.entry import Batch
+from controlplane.core.order import Ends
 from controlplane.core.state import Topics
+from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Partitions, Settings
 from controlplane.projection.limits import FollowerLimits
@@ -19,6 +23,7 @@ from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import SettingsError
 from controlplane.settings.kinds import check_settings
 from tests.controller.scene import plane_on
+from tests.patience import PATIENCE_S
 
 NO: Any = None
 FLOAT: Any = 2.0
@@ -96,6 +101,41 @@ async def test_arguments_of_a_wrong_type_are_refused(ask: PlaneCall, message: st
     async with plane_on(MemoryLog()) as plane:
         with pytest.raises(TypeError, match=message):
             await ask(plane)
+
+
+class FullNotices:
+    """Receiver of notices whose disk is full."""
+
+    def info(self, event: str, **_facts: Any) -> None:
+        """Fail."""
+        raise OSError(errno.ENOSPC, event)
+
+    def warning(self, event: str, **_facts: Any) -> None:
+        """Fail."""
+        raise OSError(errno.ENOSPC, event)
+
+
+class BrieflyAway(MemoryLog):
+    """A log that is away when it is followed for the first time."""
+
+    tails = 0
+
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Yield new batches."""
+        self.tails += 1
+        if self.tails == 1:
+            raise LogUnavailable("it is away")
+        async for batch in super().tail(topics, start):
+            yield batch
+
+
+async def test_notices_that_cannot_be_written_change_no_answer() -> None:
+    """A plane answers a command, and follows its log again after an outage."""
+    log = BrieflyAway()
+    async with plane_on(log, notices=FullNotices()) as plane, asyncio.timeout(PATIENCE_S):
+        command = PutConfig("orders", {"connector.class": "JdbcSource"})
+        assert (await plane.execute(command)).created
+    assert log.tails > 1
 
 
 @pytest.mark.parametrize(
