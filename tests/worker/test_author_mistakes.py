@@ -268,6 +268,26 @@ async def test_a_watch_with_a_yield_fails_the_connector() -> None:
     assert "GeneratorWatch.watch is a generator" in (status.trace or "")
 
 
+class TextFailure(WithFields):
+    """Reports a failure as a text instead of an exception."""
+
+    async def watch(self, connector: ConnectorContext) -> None:
+        """Report the failure."""
+        failure: Any = "out of paper"
+        connector.fail(failure)
+
+
+async def test_a_failure_that_is_a_text_is_quoted() -> None:
+    """The trace has the text."""
+    plan["fields"] = {}
+    async with running(TextFailure) as worker:
+        await create_bad(worker, TextFailure)
+        await until_state(worker, "bad", "FAILED", "RUNNING")
+        status = connector_status(worker, "bad")
+    assert status is not None
+    assert "a failure that is no exception: out of paper" in (status.trace or "")
+
+
 class AsyncTest(Predicate):
     """Has an `async def test`, whose coroutine counts as true."""
 

@@ -57,8 +57,10 @@ class RunningConnector:
         """Ask the runtime for new task configs; callable from any thread."""
         self._requests.reconfigure()
 
-    def fail(self, error: BaseException) -> None:
-        """Report that the connector cannot go on."""
+    def fail(self, error: object) -> None:
+        """Report that the connector cannot go on; an `error` that is no exception is quoted."""
+        if not isinstance(error, BaseException):
+            error = ConnectError(f"The connector reported a failure that is no exception: {error}")
         self._requests.fail(error)
 
 
