@@ -59,6 +59,34 @@ def test_another_process_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+FORKING = """
+import os, sys
+from pathlib import Path
+from controlplane.logs.sqlite.writer_lock import writer_lock
+with writer_lock(Path(sys.argv[1])):
+    if child := os.fork():
+        os.waitpid(child, 0)
+        print("held", flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_a_forked_child_releases_nothing(tmp_path: Path) -> None:
+    """A child that leaves the block of its parent does not remove the parent's lock file."""
+    path = tmp_path / "state.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "held\n"
+        with pytest.raises(LogNotUsable, match=f"process {parent.pid} is"), writer_lock(path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_links_to_a_log_share_its_lock(tmp_path: Path) -> None:
     """A second writer is refused through a link, too; it would fence the control plane."""
     path, folder = tmp_path / "state.db", tmp_path / "folder"

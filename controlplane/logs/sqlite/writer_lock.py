@@ -43,6 +43,8 @@ class LogHeld(LogNotUsable):
 def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     """Hold the lock of the log at a path, against this process and all others.
 
+    A forked child that leaves the block takes nothing from its parent.
+
     Nothing is locked if the folder is missing, or if its file system has no locks. The same holds
     for a `read_only` log whose lock file cannot be created or opened.
 
@@ -63,12 +65,14 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
             ) from failure
         yield
         return
+    owner = os.getpid()
     try:
         yield
     finally:
         # A lock file that cannot be removed does no harm: only its lock counts.
         with suppress(OSError):
-            lock_file.unlink()  # before the release: afterwards another process may hold it
+            if os.getpid() == owner:
+                lock_file.unlink()  # before the release: afterwards another process may hold it
         os.close(lock_descriptor)
 
 
