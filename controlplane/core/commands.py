@@ -235,8 +235,28 @@ def as_stored(command: AnyCommand) -> AnyCommand:
     Raises:
         TypeError, AttributeError, RecursionError, ValidationError: a value cannot be stored.
     """
+    for name in command.__struct_fields__:
+        if name not in ("offsets", "initial_offsets"):  # there Kafka's converter writes base64, too
+            _check_texts(getattr(command, name))
     fields = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
     return msgspec.convert(fields, type(command))  # decoding the union would be slower
+
+
+def _check_texts(value: Any) -> None:
+    """Check that no text is given as bytes: `to_builtins` would replace them by base64.
+
+    Raises:
+        TypeError: there are bytes.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_texts(key)
+            _check_texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_texts(item)
+    elif isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("bytes are no text: decode them")
 
 
 def _in_lists(stored: Any) -> Any:

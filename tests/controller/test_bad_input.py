@@ -18,6 +18,7 @@ from controlplane.core.commands import (
     OffsetChange,
     PatchConfig,
     PauseConnector,
+    PublishTasks,
     ResetOffsets,
     ResumeConnector,
     StopConnector,
@@ -64,6 +65,35 @@ async def refused(plane: ControlPlane, log: ReadableLog, command: AnyCommand) ->
     assert len(await written_texts(log, COMMANDS)) == kept + 1
     assert unfinished(plane) == []
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        CreateConnector(b"orders", SOURCE),  # type: ignore[arg-type]
+        CreateConnector("orders", SOURCE | {"file": b"x"}),  # type: ignore[dict-item]
+        PatchConfig("orders", {b"file": "x"}),  # type: ignore[dict-item]
+        PublishTasks("orders", ({"file": bytearray(b"x")},)),  # type: ignore[dict-item]
+    ],
+    ids=repr,
+)
+async def test_bytes_are_no_text(command: AnyCommand) -> None:
+    """Bytes are refused instead of stored in base64."""
+    log = MemoryLog()
+    async with plane_on(log) as plane:
+        for call in (plane.plan, plane.execute):
+            with pytest.raises(TypeError, match=r"cannot hold this: .*bytes"):
+                await call(command)
+        assert not await written_texts(log, CONFIG)
+
+
+async def test_bytes_in_an_offset_are_stored_as_by_connects_converter() -> None:
+    """The converter of offsets writes bytes in base64."""
+    change = OffsetChange({"id": b"x"}, {"position": 1})
+    async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", SOURCE, initial_offsets=(change,)))
+        [stored] = views.source_offsets(plane.state, "orders")
+    assert stored.partition == {"id": "eA=="}
 
 
 # --- names ------------------------------------------------------------------------------------
