@@ -118,7 +118,8 @@ class Decider:
                     context = msgspec.structs.replace(context, hooks=hooks)
                 case AskGroup():
                     try:
-                        group = await self.outside.group_offsets(decision.group, decision.admin)
+                        offsets = await self.outside.group_offsets(decision.group, decision.admin)
+                        group = tuple(offsets)  # None would be asked for again, without end
                     except Exception as failure:  # noqa: BLE001 - any failure is a refusal
                         return _group_unreadable(command, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)

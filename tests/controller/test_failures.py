@@ -79,6 +79,22 @@ async def test_any_exception_of_an_action_fails_the_command() -> None:
         assert world.attempts == 1
 
 
+class ForgottenReturn(NoExternalSystems):
+    """Actions whose author has forgotten to return the offsets of a group."""
+
+    async def group_offsets(self, group: str, admin: Any = None) -> Any:
+        """Return None."""
+
+
+async def test_missing_group_offsets_fail_the_command() -> None:
+    """The command is refused; the decision does not ask for the offsets without end."""
+    async with plane_on(MemoryLog(), outside=ForgottenReturn(), plugins=None) as plane:
+        await plane.execute(CreateConnector("sink", SINK))
+        await plane.execute(StopConnector("sink"))
+        with pytest.raises(Refusal, match="'NoneType' object is not iterable"):
+            await plane.execute(ResetOffsets("sink"))
+
+
 async def test_a_step_that_can_never_succeed_fails_its_command(tmp_path: Path) -> None:
     """A step that can never succeed fails its command; the plane goes on, and opens again."""
     config = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"f",'
