@@ -38,8 +38,8 @@ class WalkLength(NamedTuple):
 
 
 OF_A_RECORD = WalkLength(11, 27)
-OF_A_STOP = WalkLength(22, 114)
-OF_A_STOP_BY_HTTP = WalkLength(28, 143)
+OF_A_STOP = WalkLength(22, 115)
+OF_A_STOP_BY_HTTP = WalkLength(28, 144)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll during the walk would count."""

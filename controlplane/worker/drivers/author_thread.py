@@ -187,11 +187,11 @@ class AuthorThread:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Submit a call, and return the future of its result; the future is of the caller's loop.
 
-        If the function returns an awaitable, the thread awaits it. A generator would not run, so
-        the future fails (`checked_result`). The future fails with the exception that the function
-        raises. `AuthorExit` replaces `CancelledError`, and each
-        exception that is no `Exception`, such as `SystemExit`. If the connector's code cancels the
-        asyncio task of the call, the future fails with `AuthorExit`, too.
+        If the function returns an awaitable, the thread awaits it. The future fails with the
+        exception that the function raises, and for a generator, which would not run
+        (`checked_result`). `AuthorExit` replaces `CancelledError`, and each exception that is no
+        `Exception`, such as `SystemExit`. If the connector's code cancels the asyncio task of the
+        call, the future fails with `AuthorExit`, too.
         """
         if self._notices is None:
             return self.submit_wait(function, *arguments)
