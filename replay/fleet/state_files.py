@@ -6,24 +6,23 @@
     FOLDER/_SUCCESS
 
 In a folder of a file system, all files appear at once. They are written to a draft beside it, which
-is renamed at the end. An object store cannot rename, so there `_SUCCESS` says that all files exist.
-Only there, a run first writes `_STARTED`, so that no second run writes into the same folder.
+is renamed at the end. If a run is killed, the next run beside it removes the draft. An object store
+cannot rename, so there `_SUCCESS` says that all files exist. Only there, a run first writes
+`_STARTED`, so that no second run writes into the same folder.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 
 from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unwritable
-from controlplane.private_files import make_folders
+from controlplane.private_files import draft_folder, folder_mode, make_folders, remove_abandoned
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.object_store import CLAIMS
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
@@ -189,15 +188,15 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
     target = Path(store.where).absolute()
     if target.exists() and not target.is_dir():  # the rename at the end would fail
         raise NotWritable(f"{where} is a file: name a new folder")
-    draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.draft")
     try:
-        make_folders(draft)
-        yield StateFolder(str(draft), settings)
-        draft.rename(target)
+        make_folders(target.parent)
+        remove_abandoned(target.parent)
+        with draft_folder(target) as draft:
+            draft.chmod(folder_mode())
+            yield StateFolder(str(draft), settings)
+            draft.rename(target)
     except OSError as error:
         raise NotWritable(unwritable(target, error)) from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Stores of archives: folders and object stores."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from tests.replay.archive.archives import (
     served,
 )
 from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store
+from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +120,28 @@ def test_a_file_is_refused_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     with pytest.raises(NotWritable, match="is a file"), new_folder(str(tmp_path / "state"), NONE):
         pytest.fail("the run has begun")
+
+
+def test_the_draft_of_a_killed_run_is_removed(tmp_path: Path) -> None:
+    """The next run into the same parent removes it, whatever its folder is named."""
+    left_by_a_killed_run(tmp_path / "killed")
+    with new_folder(str(tmp_path / "state"), NONE) as run:
+        assert [str(path) for path in tmp_path.iterdir()] == [run.where]
+        assert Path(run.where).stat().st_mode & 0o777 == 0o700
+    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
+
+
+def left_by_a_killed_run(folder: Path) -> None:
+    """Begin to write a folder in a process that ends without its cleanup."""
+    code = (
+        "import os, sys\n"
+        "from replay.archive.stores.hadoop_settings import NONE\n"
+        "from replay.fleet.state_files import new_folder\n"
+        "with new_folder(sys.argv[1], NONE):\n"
+        "    os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, folder], check=True, cwd=ROOT)
+    assert list(folder.parent.iterdir())
 
 
 def test_files_of_a_failed_run_keep_the_next_run_out(stores: Bucket) -> None:
