@@ -1,5 +1,6 @@
 """An embedded log at rest: it can be read without write access, and stays unchanged."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,18 @@ async def test_a_reader_leaves_nothing_behind(path: Path) -> None:
     await log.close()
     assert contents(path.parent) == before
     assert list(before) == ["log.db"]
+
+
+async def test_a_cancelled_reader_leaves_nothing_behind(path: Path) -> None:
+    """Ctrl-C often comes while a command opens its log."""
+    before = contents(path.parent)
+    opening = asyncio.create_task(SqliteLog.open(path, read_only=True))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert contents(path.parent) == before
 
 
 async def test_a_reader_that_goes_does_not_disturb_a_writer(path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -95,11 +95,19 @@ class SqliteLog:
             LogUnavailable: the log is locked, or access is denied.
         """
         file = Path(path)
+        creating = create and not read_only
         with log_errors(file):
-            connections = await asyncio.to_thread(
-                _open, file, create=create and not read_only, read_only=read_only, limits=settings
+            opening = asyncio.ensure_future(
+                asyncio.to_thread(
+                    _open, file, create=creating, read_only=read_only, limits=settings
+                )
             )
-            return cls(file, settings, connections)
+            try:
+                return cls(file, settings, await asyncio.shield(opening))
+            except asyncio.CancelledError:  # the caller gets nothing that it could close
+                with suppress(Exception):  # the log may not open
+                    await cls(file, settings, await opening).close()
+                raise
 
     @property
     def snapshots(self) -> SqliteSnapshotStore:
