@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import NoReturn
@@ -43,8 +44,21 @@ def run(name: str, module: str) -> NoReturn:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         raise SystemExit(INTERRUPTED) from None
-    main(prog_name=name)
+    try:
+        main(prog_name=name)
+    finally:
+        _end_on_ctrl_c()
     raise SystemExit(0)
+
+
+def _end_on_ctrl_c() -> None:
+    """From now on, let Ctrl-C end the process at once and silently, unless it is ignored.
+
+    The command has reported its end, but Python still waits for threads. A second Ctrl-C would
+    print a traceback.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _prepare_streams() -> None:

@@ -1,5 +1,6 @@
 """Command line as a whole: commands, help, exit codes."""
 
+import signal
 import subprocess
 import sys
 
@@ -132,6 +133,35 @@ def test_an_interrupt_during_the_imports_prints_one_line() -> None:
             text=True,
         )
         assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "interrupted\n")
+
+
+def test_ctrl_c_during_the_exit_prints_nothing() -> None:
+    """A second Ctrl-C, while the process waits for its threads, ends it at once."""
+    ending = (
+        "import sys, threading, types\n"
+        "from controlplane.terminal.program import run\n"
+        "def wait():\n"
+        "    threading.main_thread().join()\n"
+        "    print('exit', flush=True)\n"
+        "    sys.stdin.read()\n"
+        "def main(prog_name):\n"
+        "    threading.Thread(target=wait).start()\n"
+        "sys.modules['commands'] = types.SimpleNamespace(main=main)\n"
+        "run('controlplane', 'commands')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", ending],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "exit\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate() == ("", "")
+    assert process.returncode == -signal.SIGINT
 
 
 HOSTILE = "\x9b31m\u202ea\nb"
