@@ -196,11 +196,15 @@ def is_cancelled() -> bool:
 
 
 def cancel_on_signals() -> None:
-    """Let SIGINT and SIGTERM cancel the current task, which closes everything as it unwinds."""
+    """Let SIGINT, SIGTERM and SIGHUP cancel the current task, which closes all as it unwinds.
+
+    An ignored SIGHUP stays ignored: `nohup` lets a process outlive its terminal.
+    """
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def retrieve_exception(future: "asyncio.Future[Any]") -> None:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.cli.serve.serve_command import serve
+from controlplane.event_loop import cancel_on_signals
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.http.server import listen
@@ -60,9 +61,16 @@ async def test_prints_working_examples() -> None:
         assert older.json()["connector"] != newer.json()["connector"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+under_nohup = pytest.mark.skipif(
+    signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="the tests run under nohup"
+)
+
+
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=under_nohup)]
+)
 async def test_ends_on_signals(how: signal.Signals) -> None:
-    """Ctrl-C and SIGTERM end the service with exit code 0; each request has a log line."""
+    """Ctrl-C, SIGTERM and a closed terminal end it with exit code 0; requests have log lines."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors/nix%0a")
         code, stderr = await service.end(how)
@@ -71,6 +79,20 @@ async def test_ends_on_signals(how: signal.Signals) -> None:
     assert " event=request method=GET target=/connectors/nix%0a dialect= " in line
     assert " principal=anonymous status=404 " in line
     assert " peer=127.0.0.1 " in line
+
+
+def test_a_service_under_nohup_outlives_its_terminal() -> None:
+    """An ignored SIGHUP stays ignored, as in Java."""
+
+    async def reaction() -> object:
+        cancel_on_signals()
+        return signal.getsignal(signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert asyncio.run(reaction()) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("source", ["flag", "environment"])

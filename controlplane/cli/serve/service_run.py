@@ -1,4 +1,4 @@
-"""Serving of an open log over HTTP, until SIGINT or SIGTERM."""
+"""Serving of an open log over HTTP, until SIGINT, SIGTERM or SIGHUP."""
 
 import asyncio
 import logging
@@ -57,7 +57,7 @@ def serve_until_signal(
     opened: OpenService,
     announce: Announce,
 ) -> None:
-    """Open a log and serve it until SIGINT or SIGTERM.
+    """Open a log and serve it until SIGINT, SIGTERM or SIGHUP.
 
     `announce` is called once requests are answered.
 
