@@ -1,7 +1,8 @@
 """Factory of logs: opens a cluster, an embedded log or a dump by its name."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
@@ -9,6 +10,7 @@ import msgspec
 
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
+from controlplane.event_loop import in_thread
 from controlplane.logs.cluster_topics import missing_topics, split_config
 from controlplane.logs.dumps import Dump, Problem, read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
@@ -109,7 +111,8 @@ async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
             await log.close()
             raise
         return OpenedLog(log, "sqlite", cluster_id=log.cluster_id, assumed=assumed)
-    dump = open_dump(path_of(where), how)
+    # In a thread, so that Ctrl-C ends the reading of a large file at once.
+    dump = await in_thread(partial(open_dump, path_of(where), how))
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
     problems = (*map(problem_text, dump.problems), *remarks(dump))
@@ -142,12 +145,21 @@ _OPTIONS_BY_FORMAT = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fi
 """Options that have an effect, by format; other dump formats take those of `_EVERY_DUMP`."""
 
 
-def open_dump(path: Path, how: OpenOptions) -> Dump:
-    """Read a whole dump; raises `LogNotUsable` if the file cannot be read."""
+def open_dump(path: Path, how: OpenOptions, stopped: Callable[[], bool] = lambda: False) -> Dump:
+    """Read a whole dump, or less once `stopped` is true.
+
+    Raises:
+        LogNotUsable: the file cannot be read.
+    """
     check_file(path)
     form = how.form
     return read_dump(
-        path, format=form.format, topic=form.topic, partition=form.partition, null=form.null
+        path,
+        format=form.format,
+        topic=form.topic,
+        partition=form.partition,
+        null=form.null,
+        stopped=stopped,
     )
 
 

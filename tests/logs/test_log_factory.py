@@ -1,6 +1,9 @@
 """Opening any log by its name."""
 
+import asyncio
 import sqlite3
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
-from controlplane.logs.dumps import read_dump
+from controlplane.logs.dumps import Dump, read_dump
 from controlplane.logs.kafka.new_topics import new_topic_defaults
 from controlplane.logs.log import LogCorrupt, LogNotUsable, ReadableLog
 from controlplane.logs.log_factory import open_log, partitions_of
@@ -49,6 +52,32 @@ async def test_a_dump_is_a_log(histories: Path, entries: list[Entry]) -> None:
     assert (opened.form, opened.problems) == ("histories", ())
     assert await every_entry(opened.log) == entries
     await opened.log.close()
+
+
+async def test_a_cancelled_opening_stops_the_reading(
+    histories: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C need not wait for the end of a large dump."""
+    loop, stops = asyncio.get_running_loop(), list[bool]()
+
+    def endless(_: Path, *, stopped: Callable[[], bool], **__: object) -> Dump:
+        loop.call_soon_threadsafe(opening.cancel)
+        while not stopped():
+            time.sleep(0)
+        stops.append(True)
+        raise LogNotUsable("the result is useless")
+
+    monkeypatch.setattr("controlplane.logs.log_factory.read_dump", endless)
+    opening = asyncio.create_task(open_log(str(histories / "aborted-3.9.log.jsonl")))
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await loop.shutdown_default_executor()
+    assert stops
+
+
+def test_a_stopped_reading_ends_early(histories: Path) -> None:
+    """No line is read after the caller has left."""
+    assert read_dump(histories / "aborted-3.9.log.jsonl", stopped=lambda: True).entries == []
 
 
 @pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])

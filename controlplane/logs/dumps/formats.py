@@ -46,13 +46,14 @@ class _ConsoleFacts(NamedTuple):
     null: str
 
 
-def read_dump(
+def read_dump(  # noqa: PLR0913 - options, by name only
     path: Path,
     *,
     format: str | None = None,  # noqa: A002 - name of the option
     topic: str | None = None,
     partition: int = 0,
     null: str = "null",
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Dump:
     """Read a whole file of records.
 
@@ -62,6 +63,7 @@ def read_dump(
         topic: topic of the records, for a format that does not contain it (`console`).
         partition: partition of the records, if the lines do not contain it.
         null: text that the console consumer printed for null (its `null.literal`).
+        stopped: the reading ends early once this is true; the result is then useless.
 
     Raises:
         LogNotUsable: the file is missing, empty, or holds neither a record nor a description. Or
@@ -81,6 +83,8 @@ def read_dump(
     collector = Collector(reader)
     try:
         for line in chain(head, lines):
+            if stopped():
+                break
             collector.add(line)
     except _CutOff as error:
         collector.problem(
