@@ -26,7 +26,7 @@ from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
-from replay.errors import ReplayError
+from replay.errors import NotWritable, ReplayError
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
 from replay.progress import ProgressListener
 
@@ -303,6 +303,8 @@ def _check_file(output: str, file: Path | None) -> None:
         raise click.UsageError("-o parquet and --file FILE belong together")
     if file is not None:
         check_place(file)
+        if file.is_fifo():  # the opening would wait for a reader, and Ctrl-C would not end it
+            raise NotWritable(f"{file} is a pipe, and Parquet needs a file: name a file")
 
 
 def _file_option(former: tuple[str, ...]) -> Callable[[Any], Any]:
