@@ -4,15 +4,21 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from itertools import chain, count, repeat
 from pathlib import Path
 
 import pytest
 
 from controlplane.core.entry import Position
+from controlplane.core.order import Ends
 from controlplane.logs.log import Fenced, LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.logs.sqlite.backup import check_ends
+from controlplane.logs.sqlite.backup import back_up, check_ends
+from controlplane.logs.sqlite.files import connect
 from controlplane.logs.sqlite.writer import Writer
 from tests.jars import ROOT
 from tests.logs.contract import record
@@ -255,6 +261,62 @@ async def test_a_backup_of_a_log_in_use_is_a_prefix(
     ]
     await copy.append([record("config", 0)])
     await copy.close()
+
+
+def test_writes_do_not_restart_a_backup(
+    log: SqliteLog, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy in many steps is the log at the first of them."""
+    monkeypatch.setattr("controlplane.logs.sqlite.backup.STEP_PAGES", 1)
+    steps = count()
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as writer,
+        closing(connect(path, "ro")) as reader,
+    ):
+
+        def write_meanwhile() -> bool:
+            number = next(steps)
+            assert number < 1_000, "the copy begins again after each write"
+            writer.execute(f"CREATE TABLE meanwhile_{number} (x)")
+            return False
+
+        back_up(reader, path, tmp_path / "copy.log", write_meanwhile)
+    assert next(steps) > 2
+    with closing(sqlite3.connect(tmp_path / "copy.log")) as copy:
+        tables = copy.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'meanwhile%'")
+        assert tables.fetchone() == (0,)
+
+
+@pytest.mark.parametrize("step", range(2))
+def test_a_cancelled_backup_leaves_no_file(
+    log: SqliteLog, path: Path, tmp_path: Path, step: int
+) -> None:
+    """Ctrl-C ends it while it copies, or when the copy has been checked."""
+    before = names(tmp_path)
+    answers = chain([False] * step, repeat(True))
+    with closing(connect(path, "ro")) as reader, pytest.raises(LogUnavailable, match="cancelled"):
+        back_up(reader, path, tmp_path / "copy.log", lambda: next(answers))
+    assert names(tmp_path) == before
+
+
+async def test_a_cancelled_caller_stops_a_backup(
+    log: SqliteLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of the backup gets to know that its caller has left."""
+    loop, ended = asyncio.get_running_loop(), threading.Event()
+
+    def endless(_: sqlite3.Connection, *, stopped: Callable[[], bool], **__: Path) -> Ends:
+        loop.call_soon_threadsafe(copying.cancel)
+        while not stopped():
+            time.sleep(0)
+        ended.set()
+        return {}
+
+    monkeypatch.setattr("controlplane.logs.sqlite.log.back_up", endless)
+    copying = asyncio.create_task(log.backup(tmp_path / "copy.log"))
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    assert await asyncio.to_thread(ended.wait, PATIENCE_S)
 
 
 async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Path) -> None:

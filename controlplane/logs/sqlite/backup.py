@@ -1,6 +1,7 @@
 """Backup: a copy of the log while it is in use."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -11,11 +12,19 @@ from controlplane.logs.sqlite.files import place
 from controlplane.logs.sqlite.reader import all_ends, check_all
 from controlplane.private_files import draft_folder, remove_abandoned
 
+STEP_PAGES = 4_096
+"""Pages that are copied before the next check for a cancellation: 32 MiB."""
 
-def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> Ends:
+STEP_INSTRUCTIONS = 100_000
+"""Instructions of SQLite before the next such check, while the copy is checked: some 10 ms."""
+
+
+def back_up(
+    connection: sqlite3.Connection, source: Path, path: Path, stopped: Callable[[], bool]
+) -> Ends:
     """Copy the current state to a new file, which appears only after the copy has been checked.
 
-    Return the end offsets of the copy.
+    Return the end offsets of the copy. Once `stopped` is true, raise an error and leave no file.
 
     Raises:
         LogNotUsable: the file exists.
@@ -28,9 +37,10 @@ def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> Ends:
         with draft_folder(path) as folder:
             draft = folder / path.name
             before = all_ends(connection)
-            _copy(connection, draft)
-            ends = _check(draft, source)
+            _copy(connection, draft, stopped)
+            ends = _check(draft, source, stopped)
             check_ends(source, before, ends, all_ends(connection))
+            _check_wanted(stopped)
             place(draft, path)
             return ends
     except FileExistsError:
@@ -46,23 +56,34 @@ def _check_free(path: Path) -> None:
         raise FileExistsError
 
 
-def _copy(connection: sqlite3.Connection, draft: Path) -> None:
-    """Copy in a single step: in steps, each append of another process would restart the copy."""
+def _check_wanted(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise LogUnavailable("the backup was cancelled: repeat it")
+
+
+def _copy(connection: sqlite3.Connection, draft: Path, stopped: Callable[[], bool]) -> None:
+    """Copy in steps, in one read transaction: else each append would restart the copy."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as target:
+        connection.execute("BEGIN")
         try:
-            connection.backup(target)
+            all_ends(connection)  # the transaction begins with its first query
+            connection.backup(target, pages=STEP_PAGES, progress=lambda *_: _check_wanted(stopped))
         except sqlite3.OperationalError as error:
             # Reported as an error of the target, which is usually full or read-only. Most sources
             # that are unreadable have failed earlier, when they were opened.
             raise OSError(str(error)) from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
 
-def _check(draft: Path, source: Path) -> Ends:
+def _check(draft: Path, source: Path, stopped: Callable[[], bool]) -> Ends:
     """Check every page and every record: the copy includes damaged ones unchanged.
 
     Return the end offsets of the copy.
     """
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+        copy.set_progress_handler(stopped, STEP_INSTRUCTIONS)
         (verdict,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if verdict == "ok":
             try:

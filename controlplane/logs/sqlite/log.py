@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
+from controlplane.event_loop import in_thread
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.offset_rules import check_epoch
@@ -264,9 +265,14 @@ class SqliteLog:
     async def backup(self, path: Path | str) -> Ends:
         """Copy the current log to a new file while it is in use, and check the copy.
 
-        The file appears after the checks. Return the end offsets of the copy.
+        The file appears after the checks, unless the call is cancelled. Return the end offsets of
+        the copy.
         """
-        return await self._read(partial(back_up, source=self.path, path=Path(path)))
+        return await in_thread(partial(self._back_up, Path(path)))
+
+    def _back_up(self, path: Path, stopped: Callable[[], bool]) -> Ends:
+        copy = partial(back_up, source=self.path, path=path, stopped=stopped)
+        return self._pool.ask(copy)
 
     async def _compact(self, row_range: reader.RowRange, *, tombstones: bool) -> int:
         filter_ = CompactionFilter()
