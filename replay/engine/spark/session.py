@@ -1,5 +1,6 @@
 """Spark session: location, memory, and silent start."""
 
+import logging
 import os
 import re
 import shutil
@@ -74,7 +75,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
     private = {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
     for key, value in {**SETTINGS, **private, **where.conf}.items():
         builder = builder.config(key, value)
-    with TemporaryFile() as stderr_file:
+    with TemporaryFile() as stderr_file, py4j_unlogged():
         try:
             with _stderr_into(stderr_file), _patiently() as interrupts:
                 started = builder.getOrCreate()
@@ -96,6 +97,23 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
         finally:
             with suppress(*_ENDED):
                 started.stop()
+
+
+@contextmanager
+def py4j_unlogged() -> Iterator[None]:
+    """Drop what py4j logs at the root logger: a traceback after Ctrl-C.
+
+    The errors themselves are raised.
+    """
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not record.pathname.endswith("py4j/java_gateway.py")
+
+    logging.root.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logging.root.removeFilter(is_other)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from py4j.java_gateway import GatewayClient
 
-from replay.engine.spark.session import SETTINGS
+from replay.engine.spark.session import SETTINGS, py4j_unlogged
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call, started
 
@@ -18,6 +19,30 @@ def test_the_configuration_that_turns_sparks_log_off_exists() -> None:
     assert option == "-Dlog4j2.configurationFile"
     lines = Path(unquote(urlsplit(url).path)).read_text(encoding="utf-8").splitlines()
     assert "rootLogger.level = off" in lines
+
+
+class InterruptedConnection:
+    """Connection to a JVM during whose requests the user presses Ctrl-C."""
+
+    socket = None
+
+    def send_command(self, _: str) -> str:
+        """Be interrupted before the answer."""
+        raise KeyboardInterrupt
+
+    def close(self, *_: object) -> None:
+        """Do nothing."""
+
+
+def test_ctrl_c_during_a_request_to_spark_logs_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """py4j logs a traceback, and raises the interrupt; the command says that it was interrupted."""
+    client = GatewayClient()
+    monkeypatch.setattr(client, "_get_connection", InterruptedConnection)
+    with py4j_unlogged(), pytest.raises(KeyboardInterrupt):
+        client.send_command("x")
+    assert caplog.records == []
 
 
 @pytest.mark.java
