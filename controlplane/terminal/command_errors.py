@@ -84,6 +84,9 @@ def exit_codes_for_errors(program: str) -> Iterator[None]:
     except (click.exceptions.Exit, click.Abort):
         raise
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # up to Python 3.11, in `__set_name__`
+            _write_error("interrupted")
+            raise SystemExit(INTERRUPTED) from None
         if os.environ.get(DEBUG):
             raise
         cause = safe(f"{type(error).__name__}: {error}")

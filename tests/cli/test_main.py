@@ -178,7 +178,15 @@ class DefectiveCommand(click.Command):
             "hostile defect": ValueError(HOSTILE),
             "refusal": click.ClickException(HOSTILE),
             "interrupt": KeyboardInterrupt(),
+            "wrapped interrupt": wrapped_interrupt(),
         }[ctx.args[0]]
+
+
+def wrapped_interrupt() -> Exception:
+    """Error of a class statement that Ctrl-C has ended, up to Python 3.11."""
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    return error
 
 
 @pytest.mark.parametrize(
@@ -186,6 +194,7 @@ class DefectiveCommand(click.Command):
     [
         ("defect", 70, "Error: a defect of controlplane (ValueError: oh): please report it"),
         ("interrupt", 130, "interrupted\n"),
+        ("wrapped interrupt", 130, "interrupted\n"),
     ],
 )
 def test_defects_and_ctrl_c_have_exit_codes_of_their_own(how: str, code: int, says: str) -> None:
