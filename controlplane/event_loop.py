@@ -136,6 +136,27 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
         stopped.set()
 
 
+async def in_joined_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """Run long work in a thread as `in_thread` does; return only after the thread has ended.
+
+    So after a cancellation, the caller can close what the work uses.
+    """
+    stopped = Event()
+    running = asyncio.ensure_future(asyncio.to_thread(work, stopped.is_set))
+    running.add_done_callback(retrieve_exception)
+    try:
+        await asyncio.wait({running})
+    except asyncio.CancelledError:
+        stopped.set()
+        await run_to_end(_end_of(running))
+        raise
+    return running.result()
+
+
+async def _end_of(future: "asyncio.Future[Any]") -> None:
+    await asyncio.wait({future})
+
+
 def in_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
     """Run work in a daemon thread: the process can exit although the work has not ended.
 
@@ -178,7 +199,7 @@ async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:
-            await asyncio.shield(task)
+            await asyncio.wait({task})
         except asyncio.CancelledError:
             cancelled = True
     task.result()
@@ -196,15 +217,17 @@ def is_cancelled() -> bool:
 
 
 def cancel_on_signals() -> None:
-    """Let SIGINT, SIGTERM and SIGHUP cancel the current task, which closes all as it unwinds.
+    """Let SIGINT, SIGTERM and SIGHUP cancel the current task, which then closes what it has opened.
 
-    An ignored SIGHUP stays ignored: `nohup` lets a process outlive its terminal.
+    An ignored SIGHUP stays ignored: `nohup` lets a process outlive its terminal. SIGHUP after
+    another signal has no effect: a shell that exits sends it twice, and systemd after SIGTERM.
     """
-    task = asyncio.current_task()
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, lambda: task.cancelling() or task.cancel())
 
 
 def retrieve_exception(future: "asyncio.Future[Any]") -> None:

@@ -208,14 +208,17 @@ def _locked_draft(target: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
             if vanished > _MAX_VANISHED or not target.parent.is_dir():
                 raise
             continue
-        if _lock(descriptor) and _is_at(draft, descriptor):
+        if locked_at_once(descriptor) and _is_at(draft, descriptor):
             return draft, descriptor
         os.close(descriptor)
     raise AssertionError
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock a new draft; return False if another process has locked it for its removal."""
+def locked_at_once(descriptor: int) -> bool:
+    """Lock a file or folder; return False if another process holds the lock.
+
+    Return True on a file system without locks, too.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -163,6 +163,7 @@ class ForkingServer:
         """Undo in a copy what only the server needs."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup, the tests ignore it
         self._events.close()
         for connection in (self._listening, self._ends, self._ended, *self._clients.values()):
             connection.close()

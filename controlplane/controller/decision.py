@@ -22,6 +22,7 @@ from controlplane.core.plan import (
     AskGroup,
     AskHook,
     AskRemoteOffsets,
+    GroupOffsets,
     HookOutcome,
     HookSuccess,
     Plan,
@@ -52,6 +53,17 @@ def _group_unreadable(command: AnyCommand, cause: str) -> Rejected:
         return Rejected(Reason.FAILED, cause)
     text = "Failed to list offsets prior to resetting offsets for sink connector"
     return Rejected(Reason.FAILED, f"{text} {command.connector}", cause)
+
+
+def _returned(offsets: GroupOffsets | None) -> GroupOffsets:
+    """Return the offsets of a group that a program has returned.
+
+    Raises:
+        TypeError: they are None, which would be asked for again without end, or no list.
+    """
+    if offsets is None:
+        raise TypeError("group_offsets returned None")
+    return tuple(offsets)
 
 
 def _remote_unreadable(question: AskRemoteOffsets, cause: str) -> Rejected:
@@ -119,7 +131,7 @@ class Decider:
                 case AskGroup():
                     try:
                         offsets = await self.outside.group_offsets(decision.group, decision.admin)
-                        group = tuple(offsets)  # None would be asked for again, without end
+                        group = _returned(offsets)
                     except Exception as failure:  # noqa: BLE001 - any failure is a refusal
                         return _group_unreadable(command, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)

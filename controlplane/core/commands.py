@@ -248,6 +248,8 @@ def _check_texts(value: Any) -> None:
     Raises:
         TypeError: there are bytes.
     """
+    if type(value) is str:
+        return  # the usual case: the checks below are slow
     if isinstance(value, Mapping):
         for key, item in value.items():
             _check_texts(key)

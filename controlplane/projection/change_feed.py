@@ -149,7 +149,7 @@ class ChangeFeed:
 
     @property
     def watchers(self) -> int:
-        """Number of current watchers."""
+        """Number of current watchers; tests wait until it changes."""
         return sum(len(watchers.queues) for watchers in self._by_release.values())
 
     def may_watch(self, profile: Profile) -> bool:

@@ -138,7 +138,8 @@ def test_an_interrupt_during_the_imports_prints_one_line() -> None:
 def test_ctrl_c_during_the_exit_prints_nothing() -> None:
     """A second Ctrl-C, while the process waits for its threads, ends it at once."""
     ending = (
-        "import sys, threading, types\n"
+        "import signal, sys, threading, types\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job\n"
         "from controlplane.terminal.program import run\n"
         "def wait():\n"
         "    threading.main_thread().join()\n"

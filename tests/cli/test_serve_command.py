@@ -5,7 +5,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -61,14 +61,16 @@ async def test_prints_working_examples() -> None:
         assert older.json()["connector"] != newer.json()["connector"]
 
 
-under_nohup = pytest.mark.skipif(
-    signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="the tests run under nohup"
-)
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """SIGHUP has its usual effect in this process and its children, also under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=under_nohup)]
-)
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_ends_on_signals(how: signal.Signals) -> None:
     """Ctrl-C, SIGTERM and a closed terminal end it with exit code 0; requests have log lines."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
@@ -93,6 +95,29 @@ def test_a_service_under_nohup_outlives_its_terminal() -> None:
         assert asyncio.run(reaction()) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups")
+async def test_a_second_hangup_has_no_effect() -> None:
+    """A shell that exits sends SIGHUP twice; the end of the service must not be cancelled, too."""
+
+    async def work() -> int:
+        cancel_on_signals()
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            signal.raise_signal(signal.SIGHUP)
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            signal.raise_signal(signal.SIGHUP)
+            await asyncio.sleep(0.05)  # a second cancellation would end this
+        return task.cancelling()
+
+    try:
+        assert await asyncio.create_task(work()) == 1
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(number)
 
 
 @pytest.mark.parametrize("source", ["flag", "environment"])

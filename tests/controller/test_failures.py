@@ -91,7 +91,7 @@ async def test_missing_group_offsets_fail_the_command() -> None:
     async with plane_on(MemoryLog(), outside=ForgottenReturn(), plugins=None) as plane:
         await plane.execute(CreateConnector("sink", SINK))
         await plane.execute(StopConnector("sink"))
-        with pytest.raises(Refusal, match="'NoneType' object is not iterable"):
+        with pytest.raises(Refusal, match="group_offsets returned None"):
             await plane.execute(ResetOffsets("sink"))
 
 

@@ -210,10 +210,11 @@ async def test_a_mount_may_need_escapes(tenant: str) -> None:
             assert (await client.get(f"{mount}/connectors/new")).status_code == 200
 
 
-async def test_a_proxy_may_remove_the_mount() -> None:
+@pytest.mark.parametrize("root_path", ["/connect", "/connect/"])
+async def test_a_proxy_may_remove_the_mount(root_path: str) -> None:
     """A request without the prefix in `root_path` is answered, also if it begins with its text."""
     async with orders_plane() as (plane, _):
-        transport = httpx.ASGITransport(plane.app, root_path="/connect")
+        transport = httpx.ASGITransport(plane.app, root_path=root_path)
         async with httpx.AsyncClient(transport=transport, base_url="http://outer") as client:
             assert (await client.get("/connectors")).json() == ["orders"]
             assert (await client.get("/connect/connectors")).json() == ["orders"]

@@ -10,7 +10,7 @@ from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.files import place
 from controlplane.logs.sqlite.reader import all_ends, check_all
-from controlplane.private_files import draft_folder, remove_abandoned
+from controlplane.private_files import draft_folder, remove_abandoned, sync_file
 
 STEP_PAGES = 4_096
 """Pages that are copied before the next check for a cancellation: 32 MiB."""
@@ -40,6 +40,7 @@ def back_up(
             _copy(connection, draft, stopped)
             ends = _check(draft, source, stopped)
             check_ends(source, before, ends, all_ends(connection))
+            sync_file(draft)  # takes longer than what follows
             _check_wanted(stopped)
             place(draft, path)
             return ends

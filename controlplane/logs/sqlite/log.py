@@ -3,14 +3,14 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
-from controlplane.event_loop import in_thread
+from controlplane.event_loop import in_joined_thread, run_to_end
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.offset_rules import check_epoch
@@ -95,20 +95,21 @@ class SqliteLog:
             LogCorrupt: the log is damaged; the file is unchanged.
             LogUnavailable: the log is locked, or access is denied.
         """
-        file = Path(path)
-        creating = create and not read_only
+        file, creating = Path(path), create and not read_only
+        opening = partial(_open, file, create=creating, read_only=read_only, limits=settings)
+        opened: list[SqliteLog] = []
+
+        async def open_file() -> None:
+            opened.append(cls(file, settings, await asyncio.to_thread(opening)))
+
         with log_errors(file):
-            opening = asyncio.ensure_future(
-                asyncio.to_thread(
-                    _open, file, create=creating, read_only=read_only, limits=settings
-                )
-            )
             try:
-                return cls(file, settings, await asyncio.shield(opening))
+                await run_to_end(open_file())
             except asyncio.CancelledError:  # the caller gets nothing that it could close
-                with suppress(Exception):  # the log may not open
-                    await cls(file, settings, await opening).close()
+                for log in opened:
+                    await run_to_end(log.close())
                 raise
+        return opened[0]
 
     @property
     def snapshots(self) -> SqliteSnapshotStore:
@@ -268,7 +269,7 @@ class SqliteLog:
         The file appears after the checks, unless the call is cancelled. Return the end offsets of
         the copy.
         """
-        return await in_thread(partial(self._back_up, Path(path)))
+        return await in_joined_thread(partial(self._back_up, Path(path)))
 
     def _back_up(self, path: Path, stopped: Callable[[], bool]) -> Ends:
         copy = partial(back_up, source=self.path, path=path, stopped=stopped)

@@ -56,8 +56,8 @@ def read_request(scope: Mapping[str, Any]) -> Request:
         as_of,
         parameters.get("profile", dialect),
         dialect is not None,
-        f"{scope.get('scheme', 'http')}://{host}{quote(mount)}{COMPAT if dialect else ''}"
-        f"{dialect or ''}",
+        f"{scope.get('scheme', 'http')}://{host}{quote(mount.rstrip('/'))}"
+        f"{COMPAT if dialect else ''}{dialect or ''}",
         origin=absolute[0].decode("latin-1") if absolute else None,
         peer=client[0] if client else None,
     )

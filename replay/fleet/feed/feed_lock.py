@@ -6,7 +6,6 @@ while has ended: its owner was killed, or hangs. The next owner removes it, and 
 former one stop before they write.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from controlplane.core.text.file_errors import unwritable
-from controlplane.private_files import make_folders
+from controlplane.private_files import locked_at_once, make_folders
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.errors import NotWritable, ReplayError
 
@@ -105,7 +104,7 @@ class FolderLock:
 def _locked_folder(folder: Path) -> Iterator[FolderLock]:
     number = _opened(folder)
     try:
-        yield FolderLock(is_ours=_is_locked_now(number))
+        yield FolderLock(is_ours=locked_at_once(number))
     finally:
         os.close(number)
 
@@ -116,16 +115,6 @@ def _opened(folder: Path) -> int:
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise NotWritable(unwritable(folder, error)) from None
-
-
-def _is_locked_now(number: int) -> bool:
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # no locks on this file system
-        return True
-    return True
 
 
 # --- object stores --------------------------------------------------------------------------

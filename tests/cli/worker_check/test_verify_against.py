@@ -221,7 +221,7 @@ async def test_a_worker_that_hangs_is_waited_for_until_the_timeout(cluster: Clus
     with socket.create_server(("127.0.0.1", 0)) as hung:
         url = f"http://127.0.0.1:{hung.getsockname()[1]}"
         async with asyncio.timeout(ANSWER_S / 2):
-            result = await verify(cluster.where, "--against", url, "--timeout", "0.1")
+            result = await verify(cluster.where, "--against", url, "--timeout", "1")
     assert result.code == 4
     assert result.err.endswith(f"Error: {url} gave no answer to GET / (ReadTimeout)\n")
 
