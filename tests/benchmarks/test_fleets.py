@@ -13,12 +13,12 @@ from benchmarks.fleets.memory import generate
 KEYS, CLUSTERS = 300, 2
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "names",
     [
         ("local", "duckdb", "polars"),
-        pytest.param((*ENGINES,), marks=[pytest.mark.java, pytest.mark.prove]),
+        pytest.param((*ENGINES,), marks=pytest.mark.java),
     ],
     ids=["without Spark", "all"],
 )

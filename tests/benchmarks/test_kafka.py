@@ -49,16 +49,12 @@ def test_a_fold_shows_its_ratios_to_the_worker() -> None:
     ]
 
 
+@pytest.mark.prove
 @pytest.mark.java
 @pytest.mark.broker
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "count"),
-    [
-        ("appends", 8),
-        pytest.param("fold", 2, marks=pytest.mark.prove),
-        pytest.param("commands", 5, marks=pytest.mark.prove),
-    ],
+    [("appends", 8), ("fold", 2), ("commands", 5)],
 )
 def test_quick_prints_a_row_per_figure(part: str, count: int) -> None:
     """`--quick` prints a row per figure."""

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from controlplane.plugins import catalogued
-from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real_kafka import KafkaWorker
 from tests.kafka.side_by_side import ComparedExchange, side_by_side
@@ -39,7 +38,8 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {"3.9.1": _BOTH, "4.3.0": _BOTH | 
 """Per release, the requests whose answers differ, with reasons. Equal answers fail the test."""
 
 
-@pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
+@pytest.mark.prove
+@pytest.mark.parametrize("release", RELEASES)
 async def test_answers_are_equal(
     release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.state import Topics
-from tests.conftest import PROVE, sampled
 from tests.kafka.conftest import RELEASES, unused_name, up
 from tests.kafka.own_service import serving_own
 from tests.kafka.test_worker_kills import generator, orders_in
@@ -19,13 +18,14 @@ from tests.kafka.worker_service import (
     until,
 )
 
-pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.broker]
 
-COUNT, RATE = (150, 50) if PROVE else (100, 25)
+COUNT, RATE = 150, 50
 """Orders of each task, and how many per second: with an outage, several seconds of work."""
 
 
-@pytest.mark.parametrize("support", sampled(("enabled", "disabled"), "enabled"))
+@pytest.mark.prove
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
 async def test_a_broker_restarts(tmp_path: Path, own_topics: Topics, support: str) -> None:
     """Every order goes from the source through the topic to the sink; no task fails."""
     data, out = unused_name(), tmp_path / "out.txt"
