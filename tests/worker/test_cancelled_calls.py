@@ -160,11 +160,11 @@ async def test_a_stop_that_awaits_a_cancelled_future_stops_its_tasks() -> None:
     async with running(WatchingSource, runtime=SHORT) as worker:
         for _ in range(2):
             script.calls.clear()
-            await worker.plane.execute(CreateConnector("c", config_of(WatchingSource)))
-            await until_state(worker, "c", "RUNNING", "RUNNING")
-            await delete(worker, "c")
+            await worker.plane.execute(CreateConnector("watching", config_of(WatchingSource)))
+            await until_state(worker, "watching", "RUNNING", "RUNNING")
+            await delete(worker, "watching")
             assert script.calls[-1] == "stop"
-            await until(lambda: not threads_of("c"))
+            await until(lambda: not threads_of("watching"))
 
 
 async def test_a_commit_that_awaits_a_cancelled_future_is_logged(
