@@ -16,6 +16,8 @@ from controlplane.client.http.api import ServerInfo
 from controlplane.client.http.request_errors import Declined
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker, error
 
+pytestmark = pytest.mark.slow
+
 OFFSETS: list[OffsetEntry] = [{"partition": PARTITION, "offset": {"position": 5}}]
 
 

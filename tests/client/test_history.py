@@ -15,6 +15,8 @@ from tests.cli.command_calls import call
 from tests.cli.running_service import LIFE
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker
 
+pytestmark = pytest.mark.slow
+
 CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
 

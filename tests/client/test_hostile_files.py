@@ -5,6 +5,8 @@ import pytest
 from tests.cli.command_calls import refusal
 from tests.client.client_calls import ClusterCalls
 
+pytestmark = pytest.mark.slow
+
 CONFIG = "config: {connector.class: FileStreamSource, topic: t}"
 
 
@@ -39,7 +41,6 @@ def _tier(command: str, number: int) -> tuple[pytest.MarkDecorator, ...]:
     return () if command == "apply" or number == 0 else (pytest.mark.prove,)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "case"),
     [

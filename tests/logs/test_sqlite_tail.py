@@ -17,6 +17,8 @@ from tests.logs.contract import entry, make_topics, record
 from tests.logs.reading_contract import T0, TOPICS, by_position, everything, take
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches."""
 

@@ -20,6 +20,8 @@ from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS, orders_plane
 from tests.rest.served_history import catalogue, client_of
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 120
 """Seconds for one text. A backtracking pattern takes hours; a good one takes milliseconds."""
 

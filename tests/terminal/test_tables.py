@@ -18,6 +18,8 @@ from controlplane.terminal.tables import LONGEST_WORD, table
 from tests.cli.command_calls import ROOT, call, embedded
 from tests.forked_commands import command_words
 
+pytestmark = pytest.mark.slow
+
 WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)
 CELLS = st.lists(WORDS, max_size=5).map(" ".join)
 ROWS = st.lists(st.tuples(CELLS, CELLS, CELLS, CELLS), max_size=4)

@@ -34,6 +34,8 @@ from tests.worker.worker_fixture import (
     values_in,
 )
 
+pytestmark = pytest.mark.slow
+
 # --- nonsense -------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,8 @@ from tests.replay.audit.test_planted_findings import CASES
 from tests.replay.cli.replay_calls import call
 from tests.replay.compat.pairs import PAIRS, SituationPair, observed_situations
 
+pytestmark = pytest.mark.slow
+
 
 def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
     """Add a planted log to an archive, as a cluster."""

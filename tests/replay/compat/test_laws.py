@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from replay.compat.assessment_report import ReportedAssessment, reported
 from replay.compat.report_formats import document, junit
 from tests.conftest import FEWER_EXAMPLES, examples
 from tests.laws.entries import logs
+
+pytestmark = pytest.mark.slow
 
 ANY = st.sampled_from(PROFILES)
 

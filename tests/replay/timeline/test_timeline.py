@@ -26,6 +26,8 @@ from tests.laws.entries import logs, profiles
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import archive
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = examples(15, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 TOPICS = Topics()
