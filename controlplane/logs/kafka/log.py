@@ -8,6 +8,7 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
+from controlplane.event_loop import run_to_end
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupMembers
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin, TopicRefused
 from controlplane.logs.kafka.appends.append_queue import AppendQueue
@@ -256,7 +257,13 @@ class KafkaLog(KafkaReader):
             await self._claimed.check(epoch)
 
     async def close(self) -> None:
-        """Wait up to `close_timeout_ms` for appends under way, then close all connections."""
+        """Wait up to `close_timeout_ms` for appends under way, then close all connections.
+
+        A cancelled call does the same: nobody else could close the connections.
+        """
+        await run_to_end(self._close())
+
+    async def _close(self) -> None:
         await asyncio.gather(self._claimed.close(), self._beside.close(), self._idempotent.close())
         if self._appending:
             await asyncio.wait([*self._appending])

@@ -18,6 +18,7 @@ from aiokafka.errors import IllegalOperation, KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from controlplane.core.entry import TopicPartition
+from controlplane.event_loop import run_to_end
 from controlplane.logs.kafka.appends.record_batches import RecordBatch
 from controlplane.logs.kafka.cluster import Cluster, close_if_cancelled
 from controlplane.logs.kafka.limits import WriteLimits
@@ -205,18 +206,28 @@ class KafkaProducer:
             outcomes[index] = _outcome(topic_partition, answer, resent=count > 1)
 
     async def stop(self) -> None:
-        """Send queued batches and close the connections; `drop` after `close_timeout_ms`."""
+        """Send queued batches and close the connections.
+
+        After `close_timeout_ms`, or if the call is cancelled, the producer is dropped.
+        """
         try:
             async with asyncio.timeout(self._limits.close_timeout_ms / 1000):
                 await self._producer.stop()
         except (TimeoutError, KafkaError, OSError, AssertionError):
             await self.drop()
+        except asyncio.CancelledError:
+            await self.drop()
+            raise
 
     async def drop(self) -> None:
         """Stop at once: send nothing more, fail the queued batches, close the connections.
 
-        aiokafka's own `stop` sends them first, and waits as long as a broker is gone.
+        aiokafka's own `stop` sends them first, and waits as long as a broker is gone. A cancelled
+        call still drops the producer: nobody else could close it.
         """
+        await run_to_end(self._drop())
+
+    async def _drop(self) -> None:
         producer = self._producer
         producer._closed = True  # noqa: SLF001
         sender = producer._sender._sender_task  # noqa: SLF001

@@ -415,12 +415,16 @@ class Transactions(ProducerOwner):
 
     async def close(self) -> None:
         """Stop the producers; they send queued batches first."""
-        await self._batches.close()
-        await super().close()
+        try:
+            await self._batches.close()
+        finally:  # also if the call is cancelled
+            await super().close()
 
     async def _drop_producers(self) -> None:
-        await self._batches.drop()
-        await self._drop_producer()
+        try:
+            await self._batches.drop()
+        finally:  # also if the call is cancelled
+            await self._drop_producer()
 
     def _raise_fenced(self) -> NoReturn:
         raise self._fenced_error()
