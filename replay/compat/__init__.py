@@ -11,6 +11,7 @@ from replay.compat.release_change import (
     BadReleaseChange,
     ReleaseChange,
     RolloutMode,
+    check_predictable,
     roll,
     steps_of,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "RolloutMode",
     "assess",
     "assess_each",
+    "check_predictable",
     "roll",
     "steps_of",
 ]

@@ -6,7 +6,14 @@ from itertools import pairwise
 
 import msgspec
 
-from controlplane.core.releases.profiles import RELEASES, Profile, release_line
+from controlplane.core.releases.profiles import (
+    NEWEST,
+    RELEASES,
+    Profile,
+    UnknownRelease,
+    release_line,
+    resolve,
+)
 from replay.errors import ReplayError
 
 
@@ -64,6 +71,24 @@ class ReleaseChange(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return change_text(self.start.release, self.goal.release, self.mode.value)
+
+
+def check_predictable(*names: str) -> None:
+    """Refuse releases of lines newer than all known ones: nobody knows how these read a log.
+
+    An unknown patch of a known line passes, because it is read as the last known patch.
+
+    Raises:
+        UnknownRelease: a release is too new, or there is no such release.
+    """
+    for name in names:
+        resolved = resolve(name)
+        line = release_line(resolved.profile.kafka_release)
+        if resolved.warning and not name.strip().startswith(f"{line}."):
+            raise UnknownRelease(
+                f"release {name} is newer than {NEWEST}, the newest known release, so its effects "
+                f"cannot be predicted: use {RELEASES[0]} to {NEWEST}, or a line such as {line}"
+            )
 
 
 def change_text(start: str, goal: str, mode: str) -> str:

@@ -22,7 +22,7 @@ from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
 from replay.audit.thresholds import thresholds as read_thresholds
 from replay.cluster_problem import ClusterProblem
-from replay.compat.release_change import RolloutMode
+from replay.compat.release_change import RolloutMode, check_predictable
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import END, ArchiveSource, UnreadableCluster, profiles_named
@@ -261,8 +261,10 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             ValueError: `mode` has another value.
             BadReleaseChange: the mode contradicts the direction.
+            UnknownRelease: a release is unknown, or of a line newer than all known ones.
         """
         before, after = self._profile(start), self._profile(goal)
+        check_predictable(start, goal)
         question = FleetQuestion(self._source, _moment(as_of), (before, after))
         rollout = member(RolloutMode, "mode", mode) if mode else None
         table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)

@@ -21,7 +21,7 @@ from replay.cli.execution.cluster_jobs import (
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
-from replay.compat import RolloutMode, report_formats, roll, steps_of
+from replay.compat import RolloutMode, check_predictable, report_formats, roll, steps_of
 from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector
 from replay.compat.compat_task import CompatOutcome, CompatTask
 from replay.compat.preparation import StepTime
@@ -71,6 +71,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
     Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input.
     """
+    check_predictable(start, goal)
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
     task = CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
     cluster_results = run_for_each_cluster(

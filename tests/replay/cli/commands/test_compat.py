@@ -9,7 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
+import replay
 from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import UnknownRelease
 from controlplane.logs.sqlite import SqliteLog
 from replay.cli.main import main
 from tests.replay.compat.planted_log import CONFIG, STOPPED, Planted, running, stopped
@@ -65,16 +67,15 @@ def test_exit_codes_are_verdicts(dump: Any) -> None:
 @pytest.mark.parametrize(
     ("release", "code", "sentence"),
     [
-        ("4.9", 0, "Warning: release 4.9 is not known; read as 4.3.0"),
         ("3.9.9", 0, "Warning: release 3.9.9 is not known; read as 3.9.2"),
         ("3.10", 2, "Error: unknown release '3.10': use 0.9.0.0 to 4.3.0"),
         ("banana", 2, "Error: unknown release 'banana'"),
     ],
 )
-def test_newer_releases_are_read_as_known_ones(
+def test_newer_patches_are_read_as_known_ones(
     dump: Any, release: str, code: int, sentence: str, tmp_path: Path
 ) -> None:
-    """A newer release is read as the newest known one before it; an invalid release is an error."""
+    """A newer patch is read as the newest known one before it; an invalid release is an error."""
     path = dump(running())
     assert run("capture", f"lab={path}", str(tmp_path / "archive"), "--once").exit_code == 0
     for result in (
@@ -83,6 +84,38 @@ def test_newer_releases_are_read_as_known_ones(
     ):
         assert result.exit_code == code
         assert sentence in result.stderr
+
+
+@pytest.mark.parametrize("release", ["4.9", "9.9", "5.0.1", " 4.30 "])
+def test_no_verdict_about_a_release_too_new(dump: Any, release: str, tmp_path: Path) -> None:
+    """Nobody knows how a newer line reads a log: `compat` refuses it, reads only warn."""
+    path = dump(running())
+    assert run("capture", f"lab={path}", str(tmp_path / "archive"), "--once").exit_code == 0
+    message = (
+        f"release {release} is newer than 4.3.0, the newest known release, so its effects "
+        "cannot be predicted: use 0.9.0.0 to 4.3.0, or a line such as 4.3"
+    )
+    for ends in (("3.9", release), (release, "3.9")):
+        result = run("compat", path, "--from", ends[0], "--to", ends[1], "-o", "json")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"Error: {message}\n"
+        archive = replay.open(str(tmp_path / "archive"))
+        with pytest.warns(UserWarning, match="not known"), pytest.raises(UnknownRelease) as refused:
+            archive.compat(*ends)
+        assert str(refused.value) == message
+    read = run("state", str(tmp_path / "archive"), "--release", release)
+    assert (read.exit_code, read.stderr) == (
+        0,
+        f"Warning: release {release} is not known; read as 4.3.0\n",
+    )
+
+
+def test_a_newer_patch_of_the_newest_line_has_a_verdict(dump: Any) -> None:
+    """A patch changes little: the newest known patch of its line is used, with a warning."""
+    result = run("compat", dump(running()), "--from", "3.9", "--to", "4.3.7", "--cluster", "lab")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("lab: 3.9.2 to 4.3.0, upgrade: compatible\n")
+    assert "Warning: release 4.3.7 is not known; read as 4.3.0" in result.stderr
 
 
 def test_the_same_release_is_no_change(dump: Any) -> None:
