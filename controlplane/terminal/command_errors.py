@@ -26,6 +26,7 @@ from controlplane.terminal.exit_codes import (
     NOT_PRINTED,
     REFUSED,
 )
+from controlplane.terminal.option_names import plausible
 
 DEBUG = "CONTROLPLANE_DEBUG"
 """Environment variable: if set, a defect prints its traceback."""
@@ -80,6 +81,9 @@ def exit_codes_for_errors(program: str) -> Iterator[None]:
     except click.ClickException as error:
         # A message may quote names from a log, and answers of a server.
         error.message = _safe_lines(error.message)  # type: ignore[misc]  # final in click
+        if isinstance(error, click.NoSuchOption):
+            close = plausible(error.option_name, error.possibilities or ())
+            error.possibilities = close  # type: ignore[misc]  # final in click
         raise
     except (click.exceptions.Exit, click.Abort):
         raise

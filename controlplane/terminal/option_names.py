@@ -77,10 +77,43 @@ ALIKE = 0.6
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = ALIKE) -> str:
     """Suggestion to append to a sentence about an unknown word, as click words it; may be empty."""
-    matches = sorted(map(repr, get_close_matches(word, [*known], cutoff=cutoff)))
+    close = plausible(word, get_close_matches(word, [*known], cutoff=cutoff))
+    matches = sorted(map(repr, close))
     if len(matches) > 1:
         return f" (Did you mean one of: {', '.join(matches)}?)"
     return f" Did you mean {matches[0]}?" if matches else ""
+
+
+LETTERS_PER_EDIT = 3
+"""Letters of a misspelt word per wrong letter; a word of fewer letters may have one, too."""
+
+
+def plausible(word: str, names: Iterable[str]) -> list[str]:
+    """Names that a person may have meant by a word: it begins them, or few letters differ.
+
+    `difflib` counts common letters, hyphens included, and finds `--to` similar to `--body`.
+    """
+    bare = word.lstrip("-")
+    most = max(1, len(bare) // LETTERS_PER_EDIT)
+    return [
+        name
+        for name in names
+        if name.lstrip("-").startswith(bare) or _edits(bare, name.lstrip("-")) <= most
+    ]
+
+
+def _edits(word: str, other: str) -> int:
+    """Edit distance: missing, surplus, wrong and swapped letters count one each."""
+    before: list[int] = []
+    row: list[int] = [*range(len(other) + 1)]
+    for i, letter in enumerate(word, 1):
+        two_before, before, row = before, row, [i]
+        for j, beside in enumerate(other, 1):
+            edits = min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != beside))
+            if i > 1 < j and (letter, beside) == (other[j - 2], word[i - 2]):
+                edits = min(edits, two_before[j - 2] + 1)
+            row.append(edits)
+    return row[-1]
 
 
 def check_command(group: click.Group, ctx: click.Context, name: str) -> None:

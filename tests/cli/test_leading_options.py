@@ -134,7 +134,25 @@ def test_a_reader_of_the_help_may_leave_early(program: str, words: str) -> None:
 def test_several_guesses_are_worded_as_those_about_options() -> None:
     """Suggestions about commands have the words of those about options."""
     assert "'comands'. Did you mean 'commands'?" in call("comands").err
-    assert "'sto'. (Did you mean one of: 'history', 'stop'?)" in call("sto").err
+    assert "'res'. (Did you mean one of: 'restart', 'resume'?)" in call("res").err
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        ("plan x.db PUT / --body {}", "No such option '--body'."),
+        ("inspect x.db --json", "No such option '--json'."),
+        ("inspect x.db --as-fo 3", "No such option '--as-fo'. Did you mean '--as-of'?"),
+        ("inspect x.db --relase 3.9", "No such option '--relase'. Did you mean '--release'?"),
+        ("inspect x.db --connect a", "No such option '--connect'. Did you mean '--connector'?"),
+        ("sto", "No such command 'sto'. Did you mean 'stop'?"),
+        ("tory", "No such command 'tory'."),
+    ],
+)
+def test_guesses_are_plausible(words: str, ending: str) -> None:
+    """A suggestion differs in few letters, or begins with the word; else there is none."""
+    result = call(*words.split())
+    assert (result.code, result.err.rstrip().split("Error: ")[1]) == (2, ending)
 
 
 def test_replay_guesses_commands() -> None:
