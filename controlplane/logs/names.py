@@ -11,7 +11,8 @@ KAFKA = "kafka://"
 SQLITE = "sqlite://"
 _MAGIC = b"SQLite format 3\0"
 
-_FORMS = "kafka://host:port, sqlite:///path or the path of a file"
+LOG_FORMS = "kafka://host:port, sqlite:///path or the path of a file"
+"""Forms of a log's name, for messages."""
 _IN_MEMORY = frozenset({"memory:", ":memory:"})
 _BROKERS = re.compile(r"[\w.-]+:\d{1,5}(,[\w.-]+:\d{1,5})*", re.ASCII)
 
@@ -63,17 +64,17 @@ def path_of(where: str) -> Path:
         LogNotUsable: an unknown scheme, a log in memory, or an empty name.
     """
     if not where.strip():
-        raise LogNotUsable(f"no log is named: give {_FORMS}")
+        raise LogNotUsable(f"no log is named: give {LOG_FORMS}")
     scheme, separator, rest = where.partition("://")
     if {where, rest.removeprefix("/")} & _IN_MEMORY:
         raise LogNotUsable(
-            f"{where} is a log in memory, which ends with its process: give {_FORMS}. "
+            f"{where} is a log in memory, which ends with its process: give {LOG_FORMS}. "
             'A program can open a log in memory with ControlPlane.open("memory:")'
         )
     if not separator or os.sep in scheme:
         return Path(where)
     if scheme != "sqlite" or not rest.strip("/"):
-        raise LogNotUsable(f"{without_login(where)!r} names no log: give {_FORMS}")
+        raise LogNotUsable(f"{without_login(where)!r} names no log: give {LOG_FORMS}")
     return Path(rest.removeprefix("/"))
 
 

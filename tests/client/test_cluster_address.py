@@ -119,8 +119,12 @@ def test_the_environment_names_the_cluster() -> None:
         (("-c", "localhost:8083"), "write http://localhost:8083 or https://localhost:8083 for a w"),
         (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x may be a worker or a broker: "),
         (("-c", f"ada:x@{PASSWORD}@h:8083"), "h:8083 may be a worker or a broker: "),
-        (("-c", "ftp://x"), "names no log"),
-        (("-c", f"ftp://ada:{PASSWORD}@x"), "'ftp://x' names no log"),
+        (
+            ("-c", "htp://x"),
+            "Error: 'htp://x' names no worker and no log: give http://host:port or https://host:p",
+        ),
+        (("-c", f"ftp://ada:{PASSWORD}@x"), "'ftp://x' names no worker and no log: give http://"),
+        (("-c", "sqlite://"), "'sqlite://' names no log: give kafka://host:port, sqlite:///path"),
         (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "has no certificates"),
     ],
 )

@@ -1,13 +1,14 @@
 """Address of a cluster and its credentials, from flags and the environment."""
 
 import base64
+import os
 import re
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.text.file_errors import unreadable
-from controlplane.logs.names import is_cluster, path_of, without_login
+from controlplane.logs.names import LOG_FORMS, is_cluster, path_of, without_login
 from controlplane.terminal import prompts
 from controlplane.terminal.command_errors import InputRefused
 
@@ -23,6 +24,8 @@ _LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 _BROKEN_LOGIN = re.compile(r"[^/]*://[^/?#]*[/?#].*@", re.DOTALL)
 """Pattern of a URL whose login contains `/`, `?` or `#`: the URL parser ends the login there."""
 _URL = re.compile(r"https?://", re.IGNORECASE)
+_SCHEMES = frozenset({"kafka", "sqlite"})
+"""Schemes of logs."""
 _NO_SCHEME = re.compile(
     r"(?P<login>[^/\s]*@)?(?P<place>([\w.-]+|\[[0-9a-f:.]+\]):\d{1,5}(/\S*)?)",
     re.ASCII | re.IGNORECASE,
@@ -76,6 +79,19 @@ class ClusterAddress(NamedTuple):
             raise InputRefused(
                 f"{place} may be a worker or a broker: write http://{place} or https://{place} "
                 f"for a worker, kafka://{place.partition('/')[0]} for the topics"
+            )
+
+    def check_known_scheme(self) -> None:
+        """Refuse a scheme that neither workers nor logs have, such as a misspelt `htp://`.
+
+        Raises:
+            InputRefused: the message has all forms of an address.
+        """
+        scheme, separator, _ = self.where.partition("://")
+        if separator and os.sep not in scheme and scheme not in _SCHEMES and not self.is_url:
+            raise InputRefused(
+                f"{self.without_login!r} names no worker and no log: give http://host:port or "
+                f"https://host:port for a worker, or {LOG_FORMS} for a log"
             )
 
     @property

@@ -36,6 +36,7 @@ async def connected(
             yield await _identified_api(client, cluster, view, option)
     else:
         cluster.check_scheme()
+        cluster.check_known_scheme()
         from controlplane.client.http.in_process import in_process  # noqa: PLC0415 - a whole plane
 
         async with in_process(cluster.where, need) as client:
