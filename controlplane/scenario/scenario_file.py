@@ -17,6 +17,8 @@ from typing import NoReturn
 import msgspec
 
 SEPARATOR = "----"
+_MARK = "\ufeff"
+"""Byte-order mark, with which some editors begin a file; it is no part of the first line."""
 _OPTION = re.compile(r"([a-z][a-z_-]*)=(.*)", re.ASCII)
 
 
@@ -48,7 +50,7 @@ class Scenario(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """First line of the file's opening comment; empty if the file begins with a step."""
-        first = next((line for line in self.lines if line.strip()), "")
+        first = next((line for line in self.lines if line.strip()), "").removeprefix(_MARK)
         return first.lstrip("# ").strip() if first.startswith("#") else ""
 
 
@@ -60,7 +62,8 @@ def parse(text: str, name: str) -> Scenario:
             lines without a blank line between them.
     """
     lines = tuple(re.split(r"(?<=\n)", text))
-    reader = _ScenarioParser([line.rstrip("\r\n") for line in lines], name)
+    bare = (lines[0].removeprefix(_MARK), *lines[1:])
+    reader = _ScenarioParser([line.rstrip("\r\n") for line in bare], name)
     return Scenario(name, lines, tuple(reader.steps()))
 
 

@@ -28,6 +28,8 @@ def located(source: str, failure: SettingsError) -> SettingsError:
     return SettingsError(f"{source}: {failure}")
 
 
+_BYTE_ORDER_MARKS = ("\ufeff", "\u00ef\u00bb\u00bf")
+"""Byte-order mark of UTF-8, decoded as UTF-8 and as ISO-8859-1."""
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -80,10 +82,13 @@ def properties_in(text: str) -> Iterator[Property]:
     - `\t`, `\n`, `\r`, `\f` and `\uXXXX` are escapes; any other backslash is dropped.
     - A repeated key is yielded each time; its last value counts.
     - The caller decodes the text: a worker's file as ISO-8859-1, a provider's file as UTF-8.
+    - Unlike in Java, a byte-order mark, which some editors write, is no part of the first key.
 
     Raises:
         BadLine: `\u` without four hexadecimal digits.
     """
+    for mark in _BYTE_ORDER_MARKS:
+        text = text.removeprefix(mark)
     return starmap(_property, _logical_lines(text))
 
 

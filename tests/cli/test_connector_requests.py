@@ -31,9 +31,18 @@ def command(folder: Path, content: bytes, name: str = "a.json") -> CreateConnect
         f'{{"name": "a", "config": {FLAT}}}',
         '{"name": "a", "config": {"tasks.max": 2, "errors.log.enable": true}, "tasks": []}',
         "name=a\ntasks.max=2\nerrors.log.enable=true\n",
+        "\ufeffname=a\ntasks.max=2\nerrors.log.enable=true\n",
         "# a comment\nname : x\nname a\ntasks.max=\\\n  2\nerrors.log.enable=tru\\u0065",
     ],
-    ids=["flat", "byte order mark", "request", "unknown field", "properties", "odd properties"],
+    ids=[
+        "flat",
+        "byte order mark",
+        "request",
+        "unknown field",
+        "properties",
+        "marked properties",
+        "odd properties",
+    ],
 )
 def test_each_form_declares_the_same(tmp_path: Path, content: str) -> None:
     """Each form gives the same command, with texts for numbers and booleans."""

@@ -47,6 +47,15 @@ def test_a_title_is_the_first_comment() -> None:
     assert parse("log config\n----\n", "x").title == ""
 
 
+@pytest.mark.parametrize("text", [TEXT, "log config\n----\nno\n"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(text: str) -> None:
+    """The mark that editors on Windows write is ignored; a rewrite keeps it."""
+    marked, plain = parse(f"\ufeff{text}", "x"), parse(text, "x")
+    assert (marked.steps, marked.title) == (plain.steps, plain.title)
+    printed = [["ok"]] * len(plain.steps)
+    assert rewritten(marked, printed) == "\ufeff" + rewritten(plain, printed)
+
+
 BROKEN = [
     ("\n\nlog config\n\n----\n", "x:3: `log` has no ----: put it on a line after the step"),
     ("log config\nbody", "x:1: `log` has no ----: put it on a line after the step"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.settings.errors import SettingsError
-from controlplane.settings.properties import properties_in
+from controlplane.settings.properties import properties_in, read_properties
 from tests.jars import SHORT_LIVED, java
 
 FORMAT = [
@@ -43,6 +43,16 @@ def parse_properties(text: str) -> dict[str, str]:
 def test_the_format_is_javas(text: str, properties: dict[str, str]) -> None:
     """Separators, comments, continued lines and escapes work as in Java."""
     assert parse_properties(text) == properties
+
+
+def test_a_byte_order_mark_is_no_part_of_a_key(tmp_path: Path) -> None:
+    """The mark that editors on Windows write is dropped, unlike in Java; a second mark stays."""
+    path = tmp_path / "worker.properties"
+    path.write_bytes("group.id=g\n".encode("utf-8-sig"))
+    assert [each.key for each in read_properties(path)] == ["group.id"]
+    assert parse_properties("\ufeffname=a") == {"name": "a"}
+    assert parse_properties("\ufeff# comment\nname=a") == {"name": "a"}
+    assert parse_properties("a=1\n\ufeffname=a") == {"a": "1", "\ufeffname": "a"}
 
 
 def test_a_long_run_of_backslashes_is_read_in_linear_time() -> None:
