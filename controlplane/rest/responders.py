@@ -290,7 +290,12 @@ async def _describe(call: Call) -> Answer:
         for endpoint in methods.values()
         if lists_changes or not endpoint.changes
     )
-    return Answer(OK, openapi.document(endpoints, metrics=service.metrics, read_only=read_only))
+    path = call.request.base.partition("://")[2].partition("/")[2]
+    mount = f"/{path}" if path else ""
+    return Answer(
+        OK,
+        openapi.document(endpoints, mount=mount, metrics=service.metrics, read_only=read_only),
+    )
 
 
 def _changing_logger(command: writes.WriteRoute) -> Responder:

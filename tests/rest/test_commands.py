@@ -208,6 +208,8 @@ async def test_a_mount_may_need_escapes(tenant: str) -> None:
             created = await client.post(f"{mount}/connectors", json=NEW)
             assert created.headers["location"] == f"{mount}/connectors/new"
             assert (await client.get(f"{mount}/connectors/new")).status_code == 200
+            described = (await client.get(f"{mount}/openapi.json")).json()
+            assert described["servers"] == [{"url": f"/{quote(tenant)}"}]
 
 
 @pytest.mark.parametrize("root_path", ["/connect", "/connect/"])
@@ -221,6 +223,7 @@ async def test_a_proxy_may_remove_the_mount(root_path: str) -> None:
             assert (await client.get("/%63onnect/connectors")).json() == ["orders"]
             created = await client.post("/connectors", json=NEW)
             assert created.headers["location"] == "http://outer/connect/connectors/new"
+            assert (await client.get("/openapi.json")).json()["servers"] == [{"url": "/connect"}]
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,15 @@ _METRICS = "/metrics"
 
 
 def document(
-    endpoints: Iterable[Endpoint], *, metrics: bool = False, read_only: bool = False
+    endpoints: Iterable[Endpoint],
+    *,
+    mount: str = "",
+    metrics: bool = False,
+    read_only: bool = False,
 ) -> dict[str, Any]:
     """Return the document. `metrics`: a layer in front of the application serves `/metrics`.
 
+    `mount`: encoded path below which clients reach the endpoints; a root has none.
     `read_only`: commands are answered as a dry run only.
     """
     paths: dict[str, dict[str, Any]] = {}
@@ -53,6 +58,7 @@ def document(
                 "the service answers as that release of Kafka does."
             ),
         },
+        **({"servers": [{"url": mount}]} if mount else {}),
         "paths": paths,
         "components": {"schemas": SCHEMAS},
     }

@@ -72,7 +72,18 @@ async def test_a_public_validator_accepts_the_document_of_every_release(release:
     assert len(ids) == len({*ids})
     assert all(len(operation["responses"]) > 1 for operation in operations(openapi))
     assert openapi["info"]["version"] == version("controlplane")
+    assert "servers" not in openapi  # the paths begin at the root
     assert ("/health" in openapi["paths"]) is Profile.of(release).rest_health
+
+
+async def test_a_document_below_a_mount_names_it() -> None:
+    """Clients that are generated from the document call paths below the mount."""
+    async with at_rest() as scene:
+        transport = httpx.ASGITransport(scene.plane.app, root_path="/connect")
+        async with httpx.AsyncClient(transport=transport, base_url="http://[::1]") as client:
+            openapi = await document(client)
+    validate(openapi)
+    assert openapi["servers"] == [{"url": "/connect"}]
 
 
 async def test_metrics_are_described_where_they_are_served() -> None:
