@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.core.text.file_errors import unreadable
+from controlplane.core.text.file_errors import unreadable, unwritable
 from controlplane.private_files import replacing
 from controlplane.scenario.folds import Folds, FoldTasks
 from controlplane.scenario.scenario_file import (
@@ -133,7 +133,8 @@ def rewrite(path: Path, scenario: Scenario, played: Sequence[StepResult]) -> boo
     """Write the output into the file; return True if that changed it. The mode stays.
 
     Raises:
-        BadScenario: folds disagree; a doubtful output must not become the expected one.
+        BadScenario: the file or its folder is not writable, or folds disagree; a doubtful output
+            must not become the expected one.
         OSError: the file cannot be replaced, and is as it was.
     """
     for step in played:
@@ -144,7 +145,10 @@ def rewrite(path: Path, scenario: Scenario, played: Sequence[StepResult]) -> boo
     if text == "".join(scenario.lines):
         return False
     mode = stat.S_IMODE(path.stat().st_mode)
-    with replacing(path) as draft:
-        draft.write_bytes(text.encode())
-        draft.chmod(mode)
+    try:
+        with replacing(path) as draft:
+            draft.write_bytes(text.encode())
+            draft.chmod(mode)
+    except PermissionError as error:  # names the draft
+        raise BadScenario(unwritable(path, error)) from None
     return True

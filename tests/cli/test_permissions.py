@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         for name in ("locked", "read-only"):
             (place / name).mkdir(parents=True)
         shutil.copy(HISTORIES / "life-3.9.log.jsonl", place / "log")
+        (place / "read-only" / "a.scenario").write_text("cluster w1@3.9\n----\nno\n")
         (place / "closed").write_text("x")
     (tmp_path / "read-only").chmod(0o555)
     for name in ("closed", "locked"):
@@ -66,6 +67,7 @@ def test_replay_names_inaccessible_files(
 
 
 BUNDLE = ("bundle", "export", "orders", "--cluster", "/log", "-f", "/read-only/bundle")
+REWRITE = ("scenario", "run", "--rewrite", "/read-only/a.scenario")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,7 @@ BUNDLE = ("bundle", "export", "orders", "--cluster", "/log", "-f", "/read-only/b
         (("get", "--token", "@/closed"), "closed", "read"),
         (("plan", "/log", "PUT", "/connectors/a/config", "@/closed"), "closed", "read"),
         (BUNDLE, "read-only/bundle", "written"),
+        (REWRITE, "read-only/a.scenario", "written"),
     ],
 )
 def test_controlplane_names_inaccessible_files(
