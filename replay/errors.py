@@ -1,5 +1,6 @@
 """Errors about archives and queries on them; each message names the problem and a remedy."""
 
+import shlex
 from pathlib import Path
 
 
@@ -21,7 +22,17 @@ def no_archive(where: str) -> NoArchive:
     """Create the error for a place that holds no archive, or for a path that does not exist."""
     if "://" not in where and not Path(where).exists():
         return NoArchive(f"{where} does not exist: check the path")
+    if "://" not in where and Path(where).is_file():
+        return NoArchive(f"{where} is a file, no archive. {log_advice(shlex.quote(where))}")
     return NoArchive(f"{where} is no archive: create one with `replay capture`")
+
+
+def log_advice(log: str) -> str:
+    """Sentences for users who have named a log; `log` is a word of a shell."""
+    return (
+        f"If it is a log, archive it with `replay capture lab={log} fleet --once`, and name the "
+        "folder `fleet`. `audit`, `compat`, `lint` and `report` also read logs"
+    )
 
 
 class ArchiveCorrupt(ReplayError):

@@ -24,7 +24,7 @@ from controlplane.private_files import (
 from replay.archive.stores import hadoop_settings
 from replay.archive.stores.object_store import bucket_at
 from replay.archive.stores.store_errors import reading
-from replay.errors import NoArchive, NotWritable
+from replay.errors import NoArchive, NotWritable, log_advice
 
 
 class ArchiveStore(Protocol):
@@ -106,7 +106,10 @@ def open_store(
     if scheme in S3:
         return bucket_at(where, rest, settings)
     if scheme != "file":
-        raise NoArchive(f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder")
+        advice = f". {log_advice('LOG')}" if scheme in {"kafka", "sqlite"} else ""
+        raise NoArchive(
+            f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder{advice}"
+        )
     try:
         _, path = fs.FileSystem.from_uri(where)
     except (pa.ArrowInvalid, OSError) as error:

@@ -292,6 +292,24 @@ def test_a_folder_without_archive_is_an_error(command: str, tmp_path: Path) -> N
     assert refusal(call(command, tmp_path)) == expected
 
 
+def test_a_log_in_place_of_an_archive_gets_advice(tmp_path: Path) -> None:
+    """The error has the command that archives the log, and the commands that read logs."""
+    log, fleet = tmp_path / "a b.log.jsonl", tmp_path / "fleet"
+    shutil.copy(HISTORIES / "life-3.9.log.jsonl", log)
+    message = refusal(call("state", log))
+    assert message == (
+        f"{log} is a file, no archive. If it is a log, archive it with "
+        f"`replay capture lab='{log}' fleet --once`, and name the folder `fleet`. "
+        "`audit`, `compat`, `lint` and `report` also read logs"
+    )
+    assert call("capture", f"lab={log}", fleet, "--once").code == 0
+    assert call("state", fleet).code == 0
+    for where in ("kafka://ada:secret@h:9092", "sqlite:///l.db"):
+        message = refusal(call("state", where))
+        assert "If it is a log, archive it with `replay capture lab=LOG fleet --once`" in message
+        assert "secret" not in message
+
+
 @pytest.mark.parametrize("arguments", [(), ("l.db",)])
 def test_a_capture_without_archive_is_refused(arguments: tuple[str, ...]) -> None:
     """The error names both arguments; click itself would name only one."""
