@@ -1,4 +1,4 @@
-"""Prompts on the terminal, which Ctrl-C ends at once."""
+"""Prompts on the terminal and reads of pipes, which Ctrl-C ends at once."""
 
 import signal
 import sys
@@ -23,7 +23,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     try:
-        with _ended_by_ctrl_c():
+        with ended_by_ctrl_c():
             click.confirm(question, abort=True, err=True)
     except click.Abort:
         if not sys.stdin.isatty():
@@ -40,7 +40,7 @@ def password(prompt: str, *, twice: bool = False) -> str:
         KeyboardInterrupt: Ctrl-C instead of an answer.
     """
     try:
-        with _ended_by_ctrl_c():
+        with ended_by_ctrl_c():
             text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         text.encode()
     except UnicodeError:
@@ -49,12 +49,12 @@ def password(prompt: str, *, twice: bool = False) -> str:
 
 
 @contextmanager
-def _ended_by_ctrl_c() -> Iterator[None]:
+def ended_by_ctrl_c() -> Iterator[None]:
     """Raise `KeyboardInterrupt` on Ctrl-C within this context.
 
-    The handler of asyncio only cancels the task, which does not end a prompt. The answer after
-    Ctrl-C would still be taken. The library click turns Ctrl-C into the same `Abort` as the answer
-    no.
+    The handler of asyncio only cancels the task, which ends neither a prompt nor the reading of a
+    pipe. The answer after Ctrl-C would still be taken. The library click turns Ctrl-C into the same
+    `Abort` as the answer no.
     """
     if current_thread() is not main_thread():
         yield

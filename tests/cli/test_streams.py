@@ -130,6 +130,23 @@ def test_ctrl_c_at_a_prompt_changes_nothing(log: str, answer: bytes) -> None:
     assert has(log, "pages")
 
 
+def test_ctrl_c_ends_the_wait_for_a_token(tmp_path: Path) -> None:
+    """A token may come from a pipe; the first Ctrl-C ends the wait for it."""
+    pipe = tmp_path / "token"
+    os.mkfifo(pipe)
+    words = ["get", "-c", "http://127.0.0.1:1", "--token", f"@{pipe}"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "controlplane", *words], cwd=ROOT, stderr=subprocess.PIPE
+    ) as process:
+        with pipe.open("wb"):  # opened as soon as the command reads
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.communicate(timeout=PATIENCE_S)[1] == b"interrupted\n"
+            finally:
+                process.kill()
+        assert process.returncode == INTERRUPTED
+
+
 def test_a_question_without_a_terminal_names_the_option(log: str) -> None:
     """The command ends without a change, and names the option for scripts."""
     refused = bash(f"CP delete --all -c {log} </dev/null")

@@ -168,7 +168,8 @@ def _bearer(token: str) -> str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text("utf-8")
+        with prompts.ended_by_ctrl_c():  # the file may be a pipe
+            return Path(path).read_text("utf-8")
     except OSError as failure:
         raise InputRefused(unreadable(path, failure)) from None
     except UnicodeDecodeError:
