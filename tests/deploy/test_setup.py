@@ -1,7 +1,11 @@
 """`tools/setup`, the first step of `make run`, shows its progress."""
 
+import os
+import signal
 import subprocess
 from pathlib import Path
+
+from tests.patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,3 +45,21 @@ def test_setting_up_shows_progress(tmp_path: Path) -> None:
     assert last == (
         f'To have controlplane and replay on your PATH: export PATH="{tmp_path / "bin"}:$PATH"'
     )
+
+
+def test_ctrl_c_prints_no_traceback(tmp_path: Path) -> None:
+    """Ctrl-C while the environment is made ends the set-up silently, and with a failure."""
+    with subprocess.Popen(
+        [ROOT / "tools" / "setup", tmp_path / "venv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
+        wait_until((tmp_path / "venv" / "pyvenv.cfg").exists, "an environment without pip")
+        os.killpg(process.pid, signal.SIGINT)
+        printed, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert printed.startswith("Setting up ")
+    assert len(printed.splitlines()) == 1
+    assert "Traceback" not in errors
