@@ -39,7 +39,9 @@ $(READY): requirements.lock pyproject.toml tools/setup
 run: $(READY) ## Run connectors on an embedded log, with Connect's REST API on 127.0.0.1:8083 (PORT=, RELEASE=3.9)
 	@tools/live "$(PORT)" "$(RELEASE)" $(ARGS)
 
+# A bad release is reported before anything is written.
 history: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE, PLUGINS=FILE)
+	@$(BIN)/controlplane inspect tests/histories/roll-3.4-3.9-3.4.log.jsonl --release "$(RELEASE)" > /dev/null
 	@mkdir -p $(dir $(DEMO))
 	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
 	@echo "Connector classes beside Kafka's own are declared in $(PLUGINS); PLUGINS=FILE declares others (docs/testing.md)"

@@ -1,4 +1,4 @@
-"""`tools/live`, the script of `make run`, checks port and release before it prints anything."""
+"""`make run` (`tools/live`) and `make history` check their variables before anything else."""
 
 import shutil
 import socket
@@ -66,6 +66,19 @@ def test_a_bad_release_is_refused(clone: Path) -> None:
     """The error of `controlplane` is all that the script prints; nothing is created."""
     done = run(clone, str(free_ports(1)[0]), release="foo")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: unknown release\n")
+    assert not (clone / ".cache").exists()
+
+
+def test_make_history_refuses_a_bad_release_first(clone: Path) -> None:
+    """`make history` imports nothing if the release is unknown."""
+    ready = clone / ".venv" / ".ready"
+    ready.touch()
+    words = ["make", f"BIN={clone}/.venv/bin", f"READY={ready}", f"DEMO={clone}/.cache/x.db"]
+    done = subprocess.run(
+        [*words, "history", "RELEASE=foo"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: unknown release\n")
     assert not (clone / ".cache").exists()
 
 
