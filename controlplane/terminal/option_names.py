@@ -14,7 +14,10 @@ from controlplane.core.moments import check_form
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-MOMENT = "a time, a record (config@57), or a vector of end offsets"
+TIME = "ISO 8601, UTC without a zone, or ms since 1970"
+"""Forms of a time, for help texts."""
+
+MOMENT = f"a time ({TIME}), a record (config@57), or a vector of end offsets"
 """Forms of a MOMENT, for help texts."""
 
 

@@ -31,6 +31,16 @@ def test_every_command_and_option_has_a_help_text() -> None:
         assert first.rstrip(), called.words
 
 
+def test_options_of_times_name_their_zone() -> None:
+    """A time without a zone is UTC, as each such command says."""
+    for called in every_command():
+        helps = [
+            option.help or "" for option in called.options if option.metavar in {"MOMENT", "TIME"}
+        ]
+        assert not helps or any("UTC without a zone" in text for text in helps), called.words
+        assert all("a time" not in text or "UTC" in text for text in helps), called.words
+
+
 @pytest.mark.parametrize(
     ("words", "shown"),
     [

@@ -118,9 +118,9 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     With --own, Kafka is the only storage of this process, which creates and writes topics there.
     With --connect-url, commands go to the workers of that cluster, through their REST API.
 
-    Every endpoint takes profile=RELEASE. Reads also take as_of=MOMENT: a time, a record
-    (config@57), or a vector of end offsets. Paths under /compat/RELEASE/ are answered exactly as by
-    that release.
+    Every endpoint takes profile=RELEASE. Reads also take as_of=MOMENT: a time (UTC without
+    a zone), a record (config@57), or a vector of end offsets. Paths under /compat/RELEASE/ are
+    answered exactly as by that release.
     """
     support = exactly_once or reading.settings.exactly_once
     profile = read_profile(dialect, exactly_once=support)

@@ -28,7 +28,7 @@ from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import WholeNumber
-from controlplane.terminal.option_names import MOMENT
+from controlplane.terminal.option_names import MOMENT, TIME
 from controlplane.terminal.output import note, say
 from controlplane.terminal.prompts import confirm
 from controlplane.terminal.tables import table
@@ -184,7 +184,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
         metavar="OUTCOME",
         help="List only this outcome: done, failed, refused, unfinished or unknown.",
     ),
-    click.option("--since", metavar="TIME", help="List only commands from this time on."),
+    click.option("--since", metavar="TIME", help=f"List only commands from this time on: {TIME}."),
     click.option(
         "--limit",
         type=WholeNumber(1),

@@ -13,7 +13,7 @@ from controlplane.core.text.record_text import place
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.terminal.exit_codes import FOUND, REFUSED
-from controlplane.terminal.option_names import checked_moment, named_option
+from controlplane.terminal.option_names import MOMENT, checked_moment, named_option
 from controlplane.terminal.output import print_json
 from controlplane.terminal.tables import table
 from replay.cli.execution import engine_choice
@@ -82,7 +82,7 @@ class _SideNames(NamedTuple):
     "begin",
     metavar="MOMENT",
     callback=checked_moment,
-    help="First moment: a record (config@57), a time, or a vector. [default: the end]",
+    help=f"First moment: {MOMENT}. [default: the end]",
 )
 @click.option(
     "--to",

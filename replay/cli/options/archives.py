@@ -13,7 +13,7 @@ import replay
 from controlplane.core.releases.profiles import Profile
 from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.log_options import read_profile
-from controlplane.terminal.option_names import Decorated, checked_moment, named_option
+from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment, named_option
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
@@ -258,7 +258,7 @@ _OPTIONS = (
 
 def moment_option(about: str = "[default: the end]") -> Callable[[Decorated], Decorated]:
     """Add `--as-of MOMENT`; the command gets `moment`."""
-    help_text = f"A time, a record (config@57), or a vector of end offsets. {about}"
+    help_text = f"Moment: {MOMENT}. {about}"
     return click.option(
         "--as-of", "moment", metavar="MOMENT", callback=checked_moment, help=help_text
     )

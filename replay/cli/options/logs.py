@@ -12,7 +12,7 @@ import msgspec
 from controlplane.core.state import Topics, check_topics
 from controlplane.core.text.file_errors import unreadable
 from controlplane.logs.names import without_login
-from controlplane.terminal.option_names import Decorated, checked_moment
+from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
 from replay.errors import NoArchive, ReplayError, no_archive
@@ -63,7 +63,7 @@ def _options() -> list[Callable[[Any], Any]]:
             "moment",
             metavar="MOMENT",
             callback=checked_moment,
-            help="Read up to a time, a record (config@57), or a vector. [default: the end]",
+            help=f"Read up to a moment: {MOMENT}. [default: the end]",
         ),
         click.option(
             "--exactly-once",
