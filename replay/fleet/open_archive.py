@@ -57,9 +57,25 @@ distinct behaviour.
 """
 
 
-def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Names of an argument that takes one name or several: a string is one name."""
-    return (names,) if isinstance(names, str) else tuple(names)
+def names_in(
+    names: str | Iterable[str], what: str = "a name", example: str = "pages"
+) -> tuple[str, ...]:
+    """Names of an argument that takes one name or several: a string is one name.
+
+    Raises:
+        TypeError: a name is no text.
+    """
+    is_one = isinstance(names, str) or not isinstance(names, Iterable)
+    several: tuple[Any, ...] = (names,) if is_one else tuple(names)
+    for name in several:
+        check_text(name, what, example)
+    return several
+
+
+def check_text(value: object, what: str, example: str) -> None:
+    """Raise `TypeError` for an argument that is no text, such as a list in place of a name."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a text, such as {example!r}, not {value!r}")
 
 
 def _moment(text: str | None) -> str | None:
@@ -71,8 +87,7 @@ def _moment(text: str | None) -> str | None:
     """
     if text is None or text == END:
         return None
-    if not isinstance(text, str):
-        raise TypeError(f"a moment is a text, such as '2026-03-01T00:00:00Z', not {text!r}")
+    check_text(text, "a moment", "2026-03-01T00:00:00Z")
     check_form(text)
     return text
 
@@ -99,8 +114,9 @@ def member(kind: type[EnumT], name: str, text: str) -> EnumT:
 
 
 def _check_tables(tables: Iterable[str]) -> None:
-    """Raise `ValueError` for a table that no state has."""
+    """Raise `ValueError` for a table that no state has, `TypeError` for no text."""
     for table in tables:
+        check_text(table, "a table", "tasks")
         if table not in STATE_SCHEMAS:
             raise ValueError(f"{table!r} is no table: choose from {', '.join(STATE_SCHEMAS)}")
 
@@ -132,7 +148,8 @@ class OpenArchive(Generic[FrameT]):
     `unreadable="raise"`, such a cluster causes the error `UnreadableCluster` instead, whatever the
     table. Only the feed of `follow` continues: its table `batches` names the cluster.
 
-    Arguments that take several names (`connectors`, `tables`) also take one name.
+    Arguments that take several names (`connectors`, `tables`) also take one name. A name or moment
+    that is no text raises a TypeError.
     """
 
     def __init__(
@@ -207,7 +224,8 @@ class OpenArchive(Generic[FrameT]):
         self, *connectors: str, as_of: str | None = None, release: Releases = KIP
     ) -> FrameT:
         """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`)."""
-        return self._table(HistoryQuery(_moment(as_of), self._profiles(release), connectors))
+        several = names_in(connectors)
+        return self._table(HistoryQuery(_moment(as_of), self._profiles(release), several))
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
         self,
@@ -443,6 +461,8 @@ class OpenArchive(Generic[FrameT]):
     ) -> tuple[MomentRelease, MomentRelease]:
         """Sides of a comparison; the second one has its own defaults (`diff`)."""
         (since, until), (release, to_release) = moments, releases
+        if to_cluster is not None:
+            check_text(to_cluster, "a cluster", "blue")
         before = self._profile(release)  # once: an unknown release has one warning
         after = self._profile(to_release) if to_release else before
         is_same_moment = to_release is not None or to_cluster is not None
@@ -457,7 +477,7 @@ class OpenArchive(Generic[FrameT]):
         return profiles[0]
 
     def _profiles(self, release: Releases) -> tuple[Profile, ...]:
-        names = names_in(release)
+        names = names_in(release, "a release", "3.9")
         if not names:
             raise ValueError("no release is named: give one or more")
         exactly_once = self._source.exactly_once
