@@ -177,7 +177,9 @@ async def _print(result: ConnectorResult, output: str) -> None:
     click.option("--connector", metavar="NAME", help="List only commands about this connector."),
     click.option("--principal", metavar="NAME", help="List only commands of this caller."),
     click.option(
-        "--command", metavar="COMMAND", help="List only these commands: create, put-config, stop, …"
+        "--command",
+        metavar="COMMAND",
+        help="List only commands of this kind: create, put-config, stop, …",
     ),
     click.option(
         "--outcome",

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from controlplane.core.state import Topics, check_topics
+from controlplane.logs.dumps import FORMATS
 from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
@@ -108,7 +109,12 @@ def _topic_options(command: Any) -> Any:
     shell_complete=complete_files,
     help="Follow clusters with Structured Streaming, which stores its progress in this folder.",
 )
-@click.option("--format", "dump_format", metavar="NAME", help="Format of a dump.")
+@click.option(
+    "--format",
+    "dump_format",
+    metavar="NAME",
+    help=f"Format of a dump: {', '.join(FORMATS)}. [default: detected]",
+)
 @click.option("--topic", metavar="NAME", help="Topic of a dump without topic names.")
 @_topic_options
 @output_option()

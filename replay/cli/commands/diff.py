@@ -89,7 +89,7 @@ class _SideNames(NamedTuple):
     "end",
     metavar="MOMENT",
     callback=checked_moment,
-    help="Second moment. [default: the end; with --to-release: that of --from]",
+    help="Second moment, in the same forms. [default: the end; with --to-release: that of --from]",
 )
 @moment_option(
     "Same as --to. Without --from, releases or clusters are compared at this one moment."

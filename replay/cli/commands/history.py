@@ -67,7 +67,8 @@ def history(  # noqa: PLR0913 - click passes every option by name
     """List every record in ARCHIVE that concerns a connector, in order, with its effect.
 
     The effect of a record depends on the release; each release has its own list. Secrets are
-    hidden. --as-of accepts the positions in column RECORD.
+    hidden. --as-of accepts the positions in column RECORD. Exit code 2: a cluster is unreadable;
+    the others are shown.
     """
     query = HistoryQuery(moment, tuple(archive.profiles(releases)), connectors)
     jobs_of = archive.answer_of_each(partial(query.jobs, archive.source()))

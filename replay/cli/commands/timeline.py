@@ -89,7 +89,8 @@ def command(  # noqa: PLR0913 - click passes every option by name
     Facts are configs, target states, tasks and their configs, statuses, active topics and, with
     --offsets, source offsets. Each has its first record and the record that ended it, in the order
     in which records are folded. Releases with the same fact are named together. Offsets of sinks
-    are not included: they lie in consumer groups.
+    are not included: they lie in consumer groups. Exit code 2: a cluster is unreadable; the others
+    are shown.
     """
     if with_digests and (connectors or offsets):
         raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")

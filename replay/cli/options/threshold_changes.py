@@ -15,7 +15,7 @@ def threshold_option(listing: str) -> Callable[[Decorated], Decorated]:
         "changes",
         metavar="NAME=VALUE",
         multiple=True,
-        help=f"Change a threshold; see {listing}.",
+        help=f"Change a threshold; see {listing}. May be repeated.",
     )
 
 

@@ -32,7 +32,8 @@ def trail_option(command: Decorated) -> Decorated:
         shell_complete=complete_files,
         multiple=True,
         help="Audit stream of one cluster or of all. It has log lines of `controlplane serve`, "
-        "JSON lines, CloudEvents, or an access log (common, combined).",
+        "JSON lines, CloudEvents, or an access log (common, combined). "
+        "May be repeated.",
     )(command)
 
 
