@@ -259,24 +259,20 @@ class ConnectWorker:
             try:
                 await cancel_all(tasks)
                 await self._close_actors()
+            except asyncio.CancelledError:
+                self._abandon()
+                raise
             finally:  # also if the caller is cancelled again meanwhile
                 await self._statuses.close()
 
     async def _close_actors(self) -> None:
-        """Stop all connectors within a time limit; abandon those that hang.
-
-        If the caller is cancelled, abandon all of them.
-        """
+        """Stop all connectors within a time limit; abandon those that hang."""
         if not self._actors:
             return
         actors = {actor.ended: name for name, actor in self._actors.items()}
         for name in actors.values():
             self._actors[name].close()
-        try:
-            _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
-        except asyncio.CancelledError:
-            self._abandon()
-            raise
+        _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
         for ended_ in pending:
             self._notices.warning("connector_left_behind", connector=actors[ended_])
             self._actors[actors[ended_]].abandon()

@@ -158,3 +158,20 @@ async def test_a_second_cancellation_leaves_nothing_running() -> None:
     await asyncio.wait([calling])
     assert calling.cancelled()
     await until(lambda: asyncio.all_tasks() <= before)
+
+
+@pytest.mark.parametrize("steps", range(1, 7))
+async def test_a_cancelled_end_leaves_nothing_running(steps: int) -> None:
+    """A worker whose end is cancelled after any step of the event loop leaves no asyncio task."""
+    before = asyncio.all_tasks()
+    opened = running(RestingSource)
+    worker = await opened.__aenter__()
+    await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
+    await until_state(worker, "c", "RUNNING", "RUNNING")
+    ending = asyncio.ensure_future(opened.__aexit__(None, None, None))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.wait([ending])
+    assert ending.cancelled()
+    await until(lambda: asyncio.all_tasks() <= before)
