@@ -118,6 +118,7 @@ class ConnectWorker:
         self._deleted: set[str] = set()
         self._restarts: list[RestartRequest] = []
         self._config_end = -1
+        self._closed = False  # True once the worker ends: it starts no connector any more
 
     @classmethod
     @asynccontextmanager
@@ -219,7 +220,7 @@ class ConnectWorker:
         A new connector may have the same name already: it begins to run only after that end.
         """
         self._assign()
-        while name in self._deleted:
+        while name in self._deleted and not self._closed:
             await asyncio.wait([self._actors[name].ended])
             self._assign()
 
@@ -255,6 +256,7 @@ class ConnectWorker:
         try:
             yield
         finally:
+            self._closed = True
             self._reloads.close()
             try:
                 await cancel_all(tasks)
@@ -323,6 +325,8 @@ class ConnectWorker:
                 self._deleted.add(record.connector)
 
     def _assign(self) -> None:
+        if self._closed:  # a caller may still wait in `removed`
+            return
         state = self.plane.state
         # An assignment depends on the config topic alone, so other records change none.
         end = state.ends.get((state.topics.config, 0), 0)

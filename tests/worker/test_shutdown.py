@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.connect import Source, key
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, DeleteConnector
 from controlplane.core.order import Ends
@@ -174,4 +175,32 @@ async def test_a_cancelled_end_leaves_nothing_running(steps: int) -> None:
     ending.cancel()
     await asyncio.wait([ending])
     assert ending.cancelled()
+    await until(lambda: asyncio.all_tasks() <= before)
+
+
+class SlowlyEndingSource(Source):
+    """Source whose `read` takes a moment to end."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Wait and yield no records; wait at the end, too."""
+        try:
+            while True:
+                yield task.idle(0.01)
+        finally:
+            await asyncio.sleep(0.2)
+
+
+async def test_a_worker_that_ends_starts_no_connector_of_a_deleted_name() -> None:
+    """A request may wait for the end of a deleted connector while the worker ends."""
+    before = asyncio.all_tasks()
+    config = config_of(SlowlyEndingSource)
+    async with running(SlowlyEndingSource) as worker:
+        await worker.plane.execute(CreateConnector("c", config))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        await worker.plane.execute(DeleteConnector("c"))
+        await worker.plane.execute(CreateConnector("c", config))
+        starting = asyncio.create_task(worker.started("c", PATIENCE_S))
+        await asyncio.sleep(0)
+    with pytest.raises(ConnectError, match="Connector c was stopped"):
+        await starting
     await until(lambda: asyncio.all_tasks() <= before)
