@@ -14,7 +14,6 @@ from collections.abc import (
 )
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from threading import Event, Thread
 from time import perf_counter
@@ -249,9 +248,9 @@ async def cancel_all(tasks: Iterable["asyncio.Future[Any]"]) -> None:
 
 async def cancel(task: "asyncio.Task[None]") -> None:
     """Cancel a task and wait for its end; raise its error, unlike `cancel_all`."""
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await cancel_all([task])
+    if not task.cancelled():
+        task.result()
 
 
 async def close(iterator: AsyncIterator[Any]) -> None:

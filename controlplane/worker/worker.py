@@ -118,6 +118,7 @@ class ConnectWorker:
         self._deleted: set[str] = set()
         self._restarts: list[RestartRequest] = []
         self._config_end = -1
+        self._closed = False  # True once the worker ends: it starts no connector any more
 
     @classmethod
     @asynccontextmanager
@@ -219,7 +220,7 @@ class ConnectWorker:
         A new connector may have the same name already: it begins to run only after that end.
         """
         self._assign()
-        while name in self._deleted:
+        while name in self._deleted and not self._closed:
             await asyncio.wait([self._actors[name].ended])
             self._assign()
 
@@ -255,28 +256,25 @@ class ConnectWorker:
         try:
             yield
         finally:
+            self._closed = True
             self._reloads.close()
             try:
                 await cancel_all(tasks)
                 await self._close_actors()
+            except asyncio.CancelledError:
+                self._abandon()
+                raise
             finally:  # also if the caller is cancelled again meanwhile
                 await self._statuses.close()
 
     async def _close_actors(self) -> None:
-        """Stop all connectors within a time limit; abandon those that hang.
-
-        If the caller is cancelled, abandon all of them.
-        """
+        """Stop all connectors within a time limit; abandon those that hang."""
         if not self._actors:
             return
         actors = {actor.ended: name for name, actor in self._actors.items()}
         for name in actors.values():
             self._actors[name].close()
-        try:
-            _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
-        except asyncio.CancelledError:
-            self._abandon()
-            raise
+        _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
         for ended_ in pending:
             self._notices.warning("connector_left_behind", connector=actors[ended_])
             self._actors[actors[ended_]].abandon()
@@ -327,6 +325,8 @@ class ConnectWorker:
                 self._deleted.add(record.connector)
 
     def _assign(self) -> None:
+        if self._closed:  # a caller may still wait in `removed`
+            return
         state = self.plane.state
         # An assignment depends on the config topic alone, so other records change none.
         end = state.ends.get((state.topics.config, 0), 0)

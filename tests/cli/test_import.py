@@ -14,7 +14,7 @@ from controlplane.core.order import entries_of
 from controlplane.logs.dumps import Dump, read_dump
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.log_factory import OpenOptions, open_dump
-from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import ROOT, call, embedded, refusal, shell
 
@@ -341,3 +341,22 @@ def test_the_root_directory_is_no_log(histories: Path) -> None:
     """A directory as LOG is refused with a sentence, even `/`, which has no name."""
     message = refusal(call("import", histories / "life-3.9.log.jsonl", "/"))
     assert message.startswith("/ is a directory, not a log")
+
+
+def names(folder: Path) -> list[str]:
+    """Names of the files in a folder."""
+    return [file.name for file in folder.iterdir()]
+
+
+@pytest.mark.parametrize("steps", range(1, 4))
+async def test_ctrl_c_while_the_file_is_created_leaves_none(tmp_path: Path, steps: int) -> None:
+    """A thread creates the file; the command ends only after it, and removes the file."""
+    target = import_command.ImportTarget(tmp_path / "log.db", SqliteSettings())
+    adding = asyncio.create_task(import_command._add(target, [], []))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    adding.cancel()
+    await asyncio.wait([adding])
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert adding.cancelled()
+    assert names(tmp_path) == []

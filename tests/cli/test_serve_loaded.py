@@ -92,6 +92,33 @@ async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path
     assert json.loads(answer) == {"error_code": 503, "message": "Worker is shutting down"}
 
 
+async def test_terminated_it_completes_a_running_request(tmp_path: Path) -> None:
+    """A request that has begun before SIGTERM is carried out, and its client gets the answer."""
+    settings = tmp_path / "worker.properties"
+    settings.write_text("http.shutdown.ms=60000\n", "ascii")
+    log = f"sqlite:///{tmp_path / 'state.db'}"
+    head = b"PUT /connectors/c/config HTTP/1.1\r\nhost: localhost\r\n"
+    body = b'{"connector.class": "FileStreamSource", "topic": "t"}'
+    length = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    async with running(log, "--worker-properties", str(settings)) as service:
+        url = httpx.URL(service.url)
+        assert url.port is not None
+        answer, sent = await asyncio.open_connection(url.host, url.port)
+        sent.write(head + length + body[:1])
+        await healthy(service)
+        service.process.send_signal(signal.SIGTERM)
+        with suppress(ConnectionError):
+            while True:  # until the service listens no longer
+                _, other = await asyncio.open_connection(url.host, url.port)
+                other.close()
+                await asyncio.sleep(0.01)
+        sent.write(body[1:])
+        assert await answer.readline() == b"HTTP/1.1 201 Created\r\n"
+        sent.close()
+        await service.process.communicate()
+    assert service.process.returncode == 0
+
+
 async def _asking(client: httpx.AsyncClient, service: RunningService) -> list[int]:
     """Statuses of answers until the service ends."""
     statuses = []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -60,6 +61,21 @@ async def test_an_answer_without_end_comes_as_it_is_sent() -> None:
     async with client() as asking, asking.stream("GET", "/stream") as answer:
         assert await anext(answer.aiter_text()) == "one"
     await asyncio.wait_for(left.wait(), PATIENCE_S)
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+async def test_a_request_that_is_cancelled_before_its_answer_ends(steps: int) -> None:
+    """Nobody reads the answer of a cancelled request, so the application is cancelled, too."""
+    before = asyncio.all_tasks()
+    async with client() as asking:
+        request = asking.build_request("GET", "/stream")
+        sending = asyncio.ensure_future(asking.send(request, stream=True))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await (await sending).aclose()
+    assert asyncio.all_tasks() == before
 
 
 async def test_a_defect_is_raised() -> None:

@@ -14,7 +14,7 @@ from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.snapshots import SqliteSnapshotStore
-from controlplane.plane import Settings
+from controlplane.plane import ControlPlane, Settings
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import CLOSING_SHARE, UpkeepSettings
 from tests.controller.scene import connector, plane_on
@@ -196,3 +196,16 @@ async def test_a_cancellation_ends_the_wait_for_snapshots(log: ReadCountingLog) 
     assert await read_at_start(log) == RECORDS
     async with plane_on(log, settings(), new_id=lambda: "again") as plane:
         await plane.execute(CreateConnector("another", {"connector.class": "lab.Source"}))
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+async def test_a_cancellation_of_the_end_is_not_lost(steps: int) -> None:
+    """A time-out or Ctrl-C while a plane closes also ends the code behind its block."""
+    opened = ControlPlane.open("memory:")
+    await opened.__aenter__()
+    closing = asyncio.ensure_future(opened.__aexit__(None, None, None))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert closing.cancelled()

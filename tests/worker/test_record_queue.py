@@ -59,3 +59,30 @@ async def test_a_caller_that_leaves_loses_no_exception() -> None:
     del putting
     gc.collect()
     assert lost == []
+
+
+@pytest.mark.parametrize("steps", range(1, 5))
+async def test_a_queue_whose_close_is_cancelled_twice_ends(steps: int) -> None:
+    """No caller waits for room in the queue, or for an acknowledgement, that never comes."""
+    begun = asyncio.Event()
+
+    async def send(_: Sequence[QueuedRecord]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    queue = RecordQueue(send, queued=1, queued_bytes=100, batch=1)
+    record = ProducerRecord("t", b"k", b"v")
+    await queue.put([record])
+    await begun.wait()
+    (waiting,) = await queue.put([record])
+    putting = asyncio.create_task(queue.put([record]))
+    closing = asyncio.create_task(queue.close())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    for _ in range(2):
+        closing.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([closing])
+    assert waiting.cancelled()
+    with pytest.raises(ProducerFailure, match="is closed"):
+        await putting

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.connect import Source, key
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, DeleteConnector
 from controlplane.core.order import Ends
@@ -157,4 +158,49 @@ async def test_a_second_cancellation_leaves_nothing_running() -> None:
         await asyncio.sleep(0.02)
     await asyncio.wait([calling])
     assert calling.cancelled()
+    await until(lambda: asyncio.all_tasks() <= before)
+
+
+@pytest.mark.parametrize("steps", range(1, 7))
+async def test_a_cancelled_end_leaves_nothing_running(steps: int) -> None:
+    """A worker whose end is cancelled after any step of the event loop leaves no asyncio task."""
+    before = asyncio.all_tasks()
+    opened = running(RestingSource)
+    worker = await opened.__aenter__()
+    await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
+    await until_state(worker, "c", "RUNNING", "RUNNING")
+    ending = asyncio.ensure_future(opened.__aexit__(None, None, None))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.wait([ending])
+    assert ending.cancelled()
+    await until(lambda: asyncio.all_tasks() <= before)
+
+
+class SlowlyEndingSource(Source):
+    """Source whose `read` takes a moment to end."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Wait and yield no records; wait at the end, too."""
+        try:
+            while True:
+                yield task.idle(0.01)
+        finally:
+            await asyncio.sleep(0.2)
+
+
+async def test_a_worker_that_ends_starts_no_connector_of_a_deleted_name() -> None:
+    """A request may wait for the end of a deleted connector while the worker ends."""
+    before = asyncio.all_tasks()
+    config = config_of(SlowlyEndingSource)
+    async with running(SlowlyEndingSource) as worker:
+        await worker.plane.execute(CreateConnector("c", config))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        await worker.plane.execute(DeleteConnector("c"))
+        await worker.plane.execute(CreateConnector("c", config))
+        starting = asyncio.create_task(worker.started("c", PATIENCE_S))
+        await asyncio.sleep(0)
+    with pytest.raises(ConnectError, match="Connector c was stopped"):
+        await starting
     await until(lambda: asyncio.all_tasks() <= before)

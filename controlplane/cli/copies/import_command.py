@@ -13,6 +13,7 @@ from controlplane.cli.opened_log import PROBLEMS_SHOWN, LogContent, opened, read
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.core.entry import Entry
 from controlplane.core.text.safe_text import count
+from controlplane.event_loop import run_to_end
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import (
     assumed_in,
@@ -230,13 +231,17 @@ async def _add(
     The lock comes first: otherwise another process could fill the new file, which a failure here
     removes.
     """
-    path = target.path
+    path, created = target.path, list[bool]()
+
+    async def create_file() -> None:
+        created.append(await asyncio.to_thread(create, path))
+
     with writer_lock(path), working(f"writing {path}"):
-        created = await asyncio.to_thread(create, path)
         try:
+            await run_to_end(create_file())  # after Ctrl-C, the file must not appear later
             return await _add_to(target, entries, inputs)
         except BaseException:
-            if created:
+            if any(created):
                 for file in (path, *companions_of(path)):
                     file.unlink(missing_ok=True)
             raise

@@ -149,7 +149,9 @@ async def _serve(
             _warn_if_open(service, bound, admin)
         await announce(service, log, rest_service, url)
         freeze_long_lived()
-        await server
+        # Unlike `await server`, a signal does not cancel the server: it first ends its requests.
+        await asyncio.wait([server])
+        server.result()
 
 
 def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:

@@ -22,13 +22,16 @@ class AppTransport(httpx.AsyncBaseTransport):
         exchange = _AppExchange(await request.aread())
         call = self._app(self._scope(request), exchange.receive, exchange.send)
         task = asyncio.ensure_future(_with_end(call, exchange))
-        head = await exchange.sent.get()
+        stream = _AnswerStream(exchange, task)
+        try:
+            head = await exchange.sent.get()
+        except asyncio.CancelledError:  # the caller gets no stream that it could close
+            await stream.aclose()
+            raise
         if head is None:
             await task  # raises the application's error
             raise httpx.RemoteProtocolError("the application ended without an answer")
-        return httpx.Response(
-            head["status"], headers=head["headers"], stream=_AnswerStream(exchange, task)
-        )
+        return httpx.Response(head["status"], headers=head["headers"], stream=stream)
 
     def _scope(self, request: httpx.Request) -> Scope:
         return {

@@ -192,7 +192,13 @@ class SqliteLog:
         return writer_lock(self.path, read_only=self._writer is None)
 
     async def close(self) -> None:
-        """Finish pending requests, then close the file. A second call does nothing."""
+        """Finish pending requests, then close the file. A second call does nothing.
+
+        A cancelled call does the same: nobody else could close the file.
+        """
+        await run_to_end(self._close())
+
+    async def _close(self) -> None:
         await self._probe.close()
         self._watch.close()
         await asyncio.to_thread(self._pool.close)

@@ -105,13 +105,14 @@ class RecordQueue:
         try:
             await asyncio.wait([self._sender], timeout=timeout_s)
         finally:
-            await cancel_all([self._sender])
-            await self._end()
+            await self.drop()
 
     async def drop(self) -> None:
         """End, and send nothing more."""
-        await cancel_all([self._sender])
-        await self._end()
+        try:
+            await cancel_all([self._sender])
+        finally:  # also if the caller is cancelled again meanwhile
+            await self._end()
 
     async def _end(self) -> None:
         """Cancel what is queued, and refuse further records."""

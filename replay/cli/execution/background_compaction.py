@@ -14,12 +14,12 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from math import inf
 from multiprocessing import active_children, get_context
 from typing import Any, NamedTuple
 
-from controlplane.event_loop import now_ms
+from controlplane.event_loop import cancel, now_ms
 from controlplane.terminal.output import note
 from replay.archive.manifest import read_chain
 from replay.archive.merges.unnamed_files import Removal, remove_replaced
@@ -87,9 +87,7 @@ class BackgroundCompaction:
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await cancel(task)
 
     async def _repeat(self) -> None:
         while True:
