@@ -8,7 +8,7 @@ Only this file uses private attributes of aiokafka's producer.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
@@ -34,6 +34,9 @@ _sender.BACKOFF_OVERRIDE = 0.002
 
 _TRACKED = ("_send_produce_req", "_do_add_partitions_to_txn", "_do_txn_commit")
 """Coroutine methods of aiokafka's sender that run as separate tasks."""
+
+_CREATE_TIME = 0
+"""Type of the timestamp in an answer if the records keep the times of their writer."""
 
 _NO_LEADER = -1
 """Leader of a partition that has none at the moment, in aiokafka's metadata."""
@@ -62,12 +65,22 @@ class SendFailed(Exception):
         self.resent = resent
 
 
+BatchListener = Callable[[TopicPartition, int, bytes], None]
+"""Receives the partition and first offset of an appended batch, and its bytes."""
+
+
 class KafkaProducer:
     """Idempotent producer, transactional with a `transactional.id`. It never creates a topic."""
 
     def __init__(
-        self, cluster: Cluster, limits: WriteLimits, transactional_id: str | None = None
+        self,
+        cluster: Cluster,
+        limits: WriteLimits,
+        transactional_id: str | None = None,
+        appended: BatchListener | None = None,
     ) -> None:
+        """`appended`: gets each batch whose records keep the times of this writer."""
+        self._appended = appended
         compression = None if limits.compression == "none" else limits.compression
         self._limits = limits
         self._id = transactional_id
@@ -228,7 +241,7 @@ class KafkaProducer:
         except Exception as failure:  # noqa: BLE001 - as `_answers` returns it
             # Another task may have called `drop`, which ends the batch and breaks this call.
             answer = queued.future.exception() if queued.future.done() else failure
-        return _outcome(batch.place, answer, resent=queued.retry_count > 1)
+        return self._outcome(batch, answer, resent=queued.retry_count > 1)
 
     def _wake_sender(self) -> None:
         """Wake aiokafka's task if a batch waits in its queue."""
@@ -267,7 +280,15 @@ class KafkaProducer:
         answers += [refusal] * (len(indexes) - len(sent))
         counts = [batch.retry_count for batch in tracked] + [0] * (len(indexes) - len(sent))
         for index, answer, count in zip(indexes, answers, counts, strict=True):
-            outcomes[index] = _outcome(topic_partition, answer, resent=count > 1)
+            outcomes[index] = self._outcome(batches[index], answer, resent=count > 1)
+
+    def _outcome(self, batch: RecordBatch, answer: Any, *, resent: bool) -> int | SendFailed:
+        """Return the first offset of a batch, or its failure; pass an appended one on."""
+        outcome = _outcome(batch.place, answer, resent=resent)
+        keeps_times = getattr(answer, "timestamp_type", None) == _CREATE_TIME
+        if self._appended is not None and keeps_times and isinstance(outcome, int):
+            self._appended(batch.place, outcome, bytes(batch.builder._build()))  # noqa: SLF001
+        return outcome
 
     async def stop(self) -> None:
         """Send queued batches and close the connections.
