@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import msgspec
 
-from controlplane.core.entry import Position
+from controlplane.core.entry import Position, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.event_loop import run_to_end
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupMembers
@@ -21,6 +21,7 @@ from controlplane.logs.kafka.protocol import read_requests
 from controlplane.logs.kafka.protocol.admin_requests import BROKER_DEFAULT, TopicSpec
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.protocol.errors import topic_error
+from controlplane.logs.kafka.reads.fetch_loop import OwnBatch
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.kafka.reads.reader import CLEANUP, COMPACT_ONLY, KafkaReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
@@ -91,7 +92,9 @@ class KafkaLog(KafkaReader):
         """Queue of the appends with an epoch."""
         self._beside = self._queue(f"{settings.transactional_id}-beside-{uuid4()}")
         """Queue of the appends without an epoch that need a transaction."""
-        self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
+        self._idempotent = IdempotentAppends(
+            cluster, settings.writing, settings.headers_in, self._pass_to_tails
+        )
         self._partitions: dict[str, int] = {}
         self._own_ends: dict[str, dict[int, int]] = {}
         """End of the own records by topic and partition, kept until the last stable offset reaches
@@ -274,11 +277,18 @@ class KafkaLog(KafkaReader):
     ) -> AppendQueue:
         settings = self._settings
         writing = settings.writing
-        batches = FencedBatches(self._cluster, writing, settings.headers_in, batch_topics)
+        batches = FencedBatches(
+            self._cluster, writing, settings.headers_in, batch_topics, self._pass_to_tails
+        )
         transactions = Transactions(
             self._cluster, transactional_id, writing, batches, self._read_back
         )
         return AppendQueue(transactions, writing, self._note_ends)
+
+    def _pass_to_tails(self, partition: TopicPartition, offset: int, octets: bytes) -> None:
+        """Pass an appended batch to the tails, which need not fetch it; see `FetchLoop.take`."""
+        for fetching in self._fetch_loops.values():
+            fetching.take(OwnBatch(partition, offset, octets))
 
     def _note_ends(self, positions: Sequence[Position]) -> None:
         for topic, partition, offset in positions:

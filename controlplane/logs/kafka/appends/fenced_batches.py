@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from aiokafka.errors import BrokerResponseError, ProducerFenced
 
 from controlplane.core.entry import Position, TopicPartition
-from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
+from controlplane.logs.kafka.appends.producer import (
+    BatchListener,
+    KafkaProducer,
+    ProducerOwner,
+    SendFailed,
+)
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits
@@ -70,9 +75,14 @@ class FencedBatches(ProducerOwner):
         limits: WriteLimits,
         headers_in: frozenset[str] | None = None,
         topics: frozenset[str] = frozenset(),
+        appended: BatchListener | None = None,
     ) -> None:
-        """Without `topics` no partition is ever established, so no batch is accepted."""
+        """Without `topics` no partition is ever established, so no batch is accepted.
+
+        `appended`: see `KafkaProducer`.
+        """
         super().__init__()
+        self._appended = appended
         self._cluster = cluster
         self._limits = limits
         self.headers_in = headers_in
@@ -166,7 +176,7 @@ class FencedBatches(ProducerOwner):
 
     async def _started(self, identified: KafkaProducer) -> KafkaProducer:
         if self._producer is None:
-            producer = KafkaProducer(self._cluster, self._limits)
+            producer = KafkaProducer(self._cluster, self._limits, appended=self._appended)
             await producer.start_beside(identified)
             self._producer = producer
         return self._producer

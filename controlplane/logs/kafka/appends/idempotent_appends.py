@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from controlplane.core.entry import Position
-from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
+from controlplane.logs.kafka.appends.producer import (
+    BatchListener,
+    KafkaProducer,
+    ProducerOwner,
+    SendFailed,
+)
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, positions, record_batches
 from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
@@ -21,9 +26,15 @@ class IdempotentAppends(ProducerOwner):
     """
 
     def __init__(
-        self, cluster: Cluster, limits: WriteLimits, headers_in: frozenset[str] | None
+        self,
+        cluster: Cluster,
+        limits: WriteLimits,
+        headers_in: frozenset[str] | None,
+        appended: BatchListener | None = None,
     ) -> None:
+        """`appended`: see `KafkaProducer`."""
         super().__init__()
+        self._appended = appended
         self._cluster = cluster
         self._limits = limits
         self._headers_in = headers_in
@@ -126,7 +137,7 @@ class IdempotentAppends(ProducerOwner):
             async with asyncio.timeout(None) as self._start:
                 # Raises the reason of a failure, which aiokafka hides.
                 await self._cluster.layout([])
-                producer = KafkaProducer(self._cluster, self._limits)
+                producer = KafkaProducer(self._cluster, self._limits, appended=self._appended)
                 await producer.start()
         except TimeoutError:
             raise LogUnavailable(CLOSED) from None

@@ -4,8 +4,18 @@ A tail has a session with each leader, in which requests and answers name only w
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from functools import partial
+from typing import Any, NamedTuple
 
 from controlplane.core.entry import Batch, TopicPartition
 from controlplane.logs.kafka.cluster import Cluster
@@ -15,9 +25,32 @@ from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, fetch_e
 from controlplane.logs.kafka.protocol.read_requests import FetchedPartition, Isolation
 from controlplane.logs.kafka.reads.decoder import decode
 from controlplane.logs.kafka.reads.fetch_session import FetchSession
-from controlplane.logs.kafka.reads.frames import PartitionFrames, partition_frames
+from controlplane.logs.kafka.reads.frames import (
+    PartitionFrames,
+    appended_frames,
+    partition_frames,
+)
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.logs.tail import ReadProgress
+
+OWN_BATCHES = 100
+"""Maximum number of batches of this process that wait for the consumer of a tail. Each has at most
+half a MiB, so all have at most 50 MiB."""
+
+OWN_PAUSE_MS = 5
+"""Pause of a tail before its next fetch if the last one has returned only batches of `take`.
+
+A fetch takes about as much processor time as an append. Without the pause, a fetch would follow
+each append of a command, and delay the next one. Records of other writers are read 5 ms later at
+most."""
+
+
+class OwnBatch(NamedTuple):
+    """A record batch that this process has appended, as sent. The broker has acknowledged it."""
+
+    partition: TopicPartition
+    offset: int
+    octets: bytes
 
 
 class FetchLoop:
@@ -31,6 +64,9 @@ class FetchLoop:
 
     A tail passes its start offsets as `reported`. It then also gets `ReadProgress` for positions
     that advance past offsets without records.
+
+    A tail yields a batch of this process as soon as its append is acknowledged (`take`). A fetch
+    would return it later, and take more time of the processor.
     """
 
     def __init__(
@@ -49,10 +85,28 @@ class FetchLoop:
         """Ends of the partitions in the last answers that named them."""
         self._sessions: dict[int, FetchSession] = {}
         """Sessions of a tail, by broker."""
+        self._own: deque[OwnBatch] = deque(maxlen=OWN_BATCHES)
+        """Batches of this process that were not yielded yet. A fetch returns those that do not fit
+        in."""
+        self._own_producers: set[int] = set()
+        """Ids of this process's producers."""
+        self._changed = asyncio.Event()
+        """Set if an answer or a batch of this process has arrived."""
         self.trouble: LogError | None = None
         self._stops = stops
         self._isolation: Isolation = isolation
         self._limits = limits
+
+    def take(self, own: OwnBatch) -> None:
+        """Take an acknowledged batch of this process, to yield it; a read does nothing.
+
+        The batch is dropped unless it lies at the position of its partition. Other records precede
+        it otherwise, or a fetch has returned it. At the position of a committed read, every
+        earlier transaction has ended, so a fetch would return the same records.
+        """
+        if self._reported is not None:
+            self._own.append(own)
+            self._changed.set()
 
     async def run(self, cluster: Cluster) -> AsyncGenerator[Batch, None]:
         """Yield batches until every partition has reached its stop; without stops, forever.
@@ -67,17 +121,22 @@ class FetchLoop:
             }
         for progress in self._progress():
             yield progress
-        requests = _FetchRequests(cluster)
+        requests = _FetchRequests(cluster, self._changed)
         try:
             for broker, led in brokers.items():
                 await requests.send(broker, self._request(broker, led))
             silent = requests.unanswered
-            async for broker, answer in requests.answers():
+            async for answered in requests.answers():
+                for batch in self._decode_batches(self._accept_own()):
+                    yield batch
+                if answered is None:
+                    continue
+                broker, answer = answered
                 frames, trouble = self._accept(broker, answer, brokers[broker])
                 if trouble is None:
                     silent.discard(broker)
                     self.trouble = self.trouble if silent else None
-                    await requests.send(broker, self._request(broker, brokers[broker]))
+                    await self._send_next(requests, broker, brokers[broker], frames)
                 for batch in self._decode_batches(frames):
                     yield batch
                 for progress in self._progress():
@@ -87,6 +146,19 @@ class FetchLoop:
                     raise trouble
         finally:
             await requests.cancel()
+
+    async def _send_next(
+        self,
+        requests: "_FetchRequests",
+        broker: int,
+        led: list[TopicPartition],
+        frames: Iterable[PartitionFrames],
+    ) -> None:
+        """Send the next request to a leader, after a pause if its answer was known already."""
+        if self._are_own(frames):
+            requests.send_later(broker, partial(self._request, broker, led))
+        else:
+            await requests.send(broker, self._request(broker, led))
 
     def _is_unread(self, partition: TopicPartition) -> bool:
         return self._stops is None or self.positions[partition] < self._stops[partition]
@@ -148,6 +220,24 @@ class FetchLoop:
             self.answers += 1
         return frames, trouble
 
+    def _accept_own(self) -> Iterator[PartitionFrames]:
+        """Advance the positions past batches of this process; yield those that come next."""
+        while self._own:
+            partition, offset, octets = self._own.popleft()
+            frames = appended_frames(partition, offset, octets)
+            self._own_producers.add(frames.frames[0].batch.producer_id)
+            if self.positions.get(partition) == offset:
+                self.positions[partition] = frames.next_offset
+                yield frames
+
+    def _are_own(self, frames: Iterable[PartitionFrames]) -> bool:
+        """Return True if an answer has only batches that this process passes to `take`."""
+        batches = [frame.batch for fetched in frames for frame in fetched.frames]
+        return bool(batches) and all(
+            batch.producer_id in self._own_producers and not batch.is_transactional
+            for batch in batches
+        )
+
     def _take_frames(self, fetched: FetchedPartition) -> list[PartitionFrames]:
         topic, number = fetched.partition
         if fetched.code:
@@ -178,8 +268,10 @@ class FetchLoop:
             if stop is not None and stop <= readable:
                 self.positions[partition] = max(self.positions[partition], stop)
 
-    def _decode_batches(self, frames: list[PartitionFrames]) -> Iterator[Batch]:
+    def _decode_batches(self, frames: Iterable[PartitionFrames]) -> Iterator[Batch]:
         for fetched_frames in frames:
+            if fetched_frames.next_offset == fetched_frames.start:  # all are batches of `take`
+                continue
             stop = self._stops[fetched_frames.partition] if self._stops else None
             batch = decode(fetched_frames, stop)
             if batch is not None:
@@ -200,28 +292,48 @@ class FetchLoop:
 class _FetchRequests:
     """Fetch requests in flight, at most one to each broker."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, changed: asyncio.Event) -> None:
+        """`changed`: this object sets it for each answer, the caller for anything else."""
         self._cluster = cluster
+        self._changed = changed
         self._in_flight: dict[asyncio.Task[Any], int] = {}
 
     async def send(self, broker: int, request: Any) -> None:
         """Send a request in a new task; do nothing for None."""
         if request is None:
             return
-        self._in_flight[asyncio.create_task(self._cluster.send(broker, request))] = broker
+        self._add(broker, self._cluster.send(broker, request))
         # Yield to the new task, so that it sends the request before the caller decodes an answer.
         await asyncio.sleep(0)
+
+    def send_later(self, broker: int, new_request: Callable[[], Any]) -> None:
+        """Send a request after `OWN_PAUSE_MS`."""
+        self._add(broker, self._delayed(broker, new_request))
+
+    async def _delayed(self, broker: int, new_request: Callable[[], Any]) -> Any:
+        await asyncio.sleep(OWN_PAUSE_MS / 1_000)
+        return await self._cluster.send(broker, new_request())
+
+    def _add(self, broker: int, answer: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(answer)
+        task.add_done_callback(lambda _: self._changed.set())
+        self._in_flight[task] = broker
 
     @property
     def unanswered(self) -> set[int]:
         """Brokers that have not answered yet."""
         return {*self._in_flight.values()}
 
-    async def answers(self) -> AsyncIterator[tuple[int, Any]]:
-        """Yield brokers with their answers in order of arrival, until no request is in flight."""
+    async def answers(self) -> AsyncIterator[tuple[int, Any] | None]:
+        """Yield brokers with their answers, until no request is in flight.
+
+        Each time that `changed` was set, None comes first.
+        """
         while self._in_flight:
-            done, _ = await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            await self._changed.wait()
+            self._changed.clear()
+            yield None
+            for task in [task for task in self._in_flight if task.done()]:
                 yield self._in_flight.pop(task), task.result()
 
     async def cancel(self) -> None:

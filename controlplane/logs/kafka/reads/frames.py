@@ -20,6 +20,9 @@ FORMAT = 2
 _FRAME = struct.Struct(">qi")
 """Start of a frame in every format: an offset, and the number of bytes that follow."""
 
+_OFFSET = struct.Struct(">q")
+"""First field of a record batch: the offset of its first record."""
+
 _COUNT = struct.Struct(">i")
 """Number of records in a batch of format 2: the last field of its header."""
 
@@ -102,6 +105,15 @@ def partition_frames(fetched: FetchedPartition, start: int) -> PartitionFrames:
     except DAMAGE as failure:
         raise corrupt(fetched.partition, start, failure) from failure
     return PartitionFrames(fetched.partition, start, frames, fetched.aborted)
+
+
+def appended_frames(partition: TopicPartition, offset: int, octets: bytes) -> PartitionFrames:
+    """Return a batch as a fetch returns it after its append at an offset.
+
+    A broker writes the offset into the batch; the checksum does not cover it.
+    """
+    stored = _OFFSET.pack(offset) + octets[_OFFSET.size :]
+    return PartitionFrames(partition, offset, [Frame(stored, _records(stored))], ())
 
 
 def corrupt(partition: TopicPartition, offset: int, failure: BaseException) -> LogCorrupt:
