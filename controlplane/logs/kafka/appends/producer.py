@@ -198,13 +198,16 @@ class KafkaProducer:
     def _idle_leader(self, place: TopicPartition) -> int | None:
         """Return the leader that can get a batch without aiokafka's queue; None: use the queue.
 
-        No batch may wait in the queue or be under way to the leader. Transactions use the queue.
+        No batch may wait in the queue, or be under way to the leader or, after a change of leader,
+        to the earlier one. Transactions use the queue.
         """
         sender, accumulator = self._producer._sender, self._producer._message_accumulator  # noqa: SLF001
         task = sender.sender_task
         runs = task is not None and not task.done()
         failed = accumulator._closed or accumulator._exception is not None  # noqa: SLF001
         if self._id is not None or not runs or failed or accumulator._batches:  # noqa: SLF001
+            return None
+        if place in sender._muted_partitions:  # noqa: SLF001
             return None
         leader = accumulator._cluster.leader_for_partition(_Place(*place))  # noqa: SLF001
         if leader in {None, _NO_LEADER} or leader in sender._in_flight:  # noqa: SLF001
