@@ -14,6 +14,7 @@ from enum import Enum
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+import msgspec
 import pyarrow as pa
 
 from controlplane.core.moments import check_form
@@ -25,7 +26,13 @@ from replay.cluster_problem import ClusterProblem
 from replay.compat.release_change import RolloutMode
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
-from replay.fleet.archive_source import END, ArchiveSource, UnreadableCluster, profiles_named
+from replay.fleet.archive_source import (
+    END,
+    ArchiveSource,
+    OpenedSource,
+    UnreadableCluster,
+    profiles_named,
+)
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
 from replay.fleet.difference_files import COMPARISONS_TABLE, ComparedCluster, comparison_table
@@ -345,16 +352,16 @@ class OpenArchive(Generic[FrameT]):
     ) -> list[str]:
         """Register the tables of the state as SQL views; return their names.
 
-        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table. A
-        DuckDB connection or a Polars `SQLContext` has such a method.
+        Spark gets temporary views; each query of them reads the archive. Without Spark, `register`
+        takes a name and an Arrow table. A DuckDB connection or a Polars `SQLContext` has such a
+        method. The Arrow tables are of one moment, although the archive may grow meanwhile.
 
         Raises:
             ValueError: neither Spark nor `register` is given.
         """
         if self._spark is None and register is None:
             raise ValueError("there is no Spark session: give `register`, such as DuckDB's")
-        for table in STATE_SCHEMAS:
-            frame: Any = self.state(table, as_of=as_of, release=release)
+        for table, frame in self._state_frames(_moment(as_of), self._profiles(release)).items():
             if register is None:
                 frame.createOrReplaceTempView(prefix + table)
             else:
@@ -397,6 +404,19 @@ class OpenArchive(Generic[FrameT]):
     def _table(self, query: TableQuery) -> FrameT:
         work = TableWork(query, self._source, self.names, self._unreadable)
         return cast("FrameT", self._fleet.frame(work))
+
+    def _state_frames(self, moment: str | None, profiles: tuple[Profile, ...]) -> dict[str, Any]:
+        """All tables of the state."""
+        queries = {table: StateTableQuery(table, moment, profiles) for table in STATE_SCHEMAS}
+        if self._spark is not None:
+            return {table: self._table(query) for table, query in queries.items()}
+        parts: dict[str, list[pa.Table]] = {table: [] for table in queries}
+        for cluster in self.names:
+            source = OpenedSource(*msgspec.structs.astuple(self._source))
+            for table, query in queries.items():
+                work = TableWork(query, source, [cluster], self._unreadable)
+                parts[table].append(self._fleet.frame(work))
+        return {table: pa.concat_tables(tables) for table, tables in parts.items()}
 
     def _small(self, table: pa.Table) -> FrameT:
         """A table that lies in this process, as Arrow table or data frame like the other tables."""
