@@ -65,8 +65,16 @@ distinct behaviour.
 
 
 def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Names of an argument that takes one name or several: a string is one name."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    """Names of an argument that takes one name or several: a string is one name.
+
+    Raises:
+        TypeError: a name is no text. No connector would have it, so a table would lack rows.
+    """
+    is_several = isinstance(names, Iterable) and not isinstance(names, str)
+    several: tuple[Any, ...] = tuple(names) if is_several else (names,)
+    if not all(isinstance(name, str) for name in several):
+        raise TypeError(f"a name is a text, such as 'orders', not {names!r}")
+    return several
 
 
 def _moment(text: str | None) -> str | None:
@@ -214,7 +222,8 @@ class OpenArchive(Generic[FrameT]):
         self, *connectors: str, as_of: str | None = None, release: Releases = KIP
     ) -> FrameT:
         """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`)."""
-        return self._table(HistoryQuery(_moment(as_of), self._profiles(release), connectors))
+        profiles = self._profiles(release)
+        return self._table(HistoryQuery(_moment(as_of), profiles, names_in(connectors)))
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
         self,
