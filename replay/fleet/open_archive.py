@@ -471,7 +471,7 @@ class OpenArchive(Generic[FrameT]):
         """Sides of a comparison; the second one has its own defaults (`diff`)."""
         (since, until), (release, to_release) = moments, releases
         before = self._profile(release)  # once: an unknown release has one warning
-        after = self._profile(to_release) if to_release else before
+        after = before if to_release is None else self._profile(to_release)
         is_same_moment = to_release is not None or to_cluster is not None
         end = since if until is None and is_same_moment else until
         first = MomentRelease(_moment(since), before)
