@@ -49,12 +49,8 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         ValueError: `unreadable` has another value.
     """
     # Imported on demand: the command line gives help without Arrow.
-    from replay.fleet.open_archive import (  # noqa: PLC0415
-        ArchiveOptions,
-        OpenArchive,
-        member,
-        names_in,
-    )
+    from replay.fleet.arguments import member, names_in  # noqa: PLC0415
+    from replay.fleet.open_archive import ArchiveOptions, OpenArchive  # noqa: PLC0415
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
     treatment = member(OnUnreadable, "unreadable", unreadable)

@@ -18,6 +18,11 @@ class NoArchive(ReplayError):
     """
 
 
+def no_name() -> NoArchive:
+    """Create the error for an empty path, such as that of an unset variable."""
+    return NoArchive("the name of the folder is empty: name a folder, or s3a://bucket/folder")
+
+
 def no_archive(where: str) -> NoArchive:
     """Create the error for a place that holds no archive, or for a path that does not exist."""
     if "://" not in where and not Path(where).exists():

@@ -30,6 +30,9 @@ _STEM = 200
 WRITER_DIGITS = 8
 """Digits of the random part of file names that keeps the files of two merges apart."""
 
+_MANIFEST = re.compile(r"[0-9]{10,}\.json")
+"""Other programs may leave copies beside the manifests, such as `0000000001 (1).json`."""
+
 _OF_MERGE = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}-[0-9a-f]{{{WRITER_DIGITS}}}\.[a-z.]+$")
 
 
@@ -84,8 +87,8 @@ def selected_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[st
 
 
 def is_manifest(name: str) -> bool:
-    """True for a manifest; drafts and claims in its folder are not."""
-    return name.endswith(".json")
+    """True for a manifest; drafts, claims and foreign files in its folder are not."""
+    return _MANIFEST.fullmatch(name) is not None
 
 
 def is_transient(name: str) -> bool:

@@ -108,7 +108,8 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         self, source: ArchiveSource, cluster: str, ends: Sequence[Ends | None] = NO_ENDS
     ) -> list[StateQuery] | ClusterProblem:
         """Open and plan both sides; if a side fails, return its problem."""
-        names = [side.cluster or cluster for side in (self.before, self.after)]
+        named = (self.before.cluster, self.after.cluster)
+        names = [cluster if name is None else name for name in named]
         before = attempted(names[0], partial(self.before.query, source, names[0], ends[0]))
         if isinstance(before, ClusterProblem):
             return before

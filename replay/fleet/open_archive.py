@@ -10,13 +10,12 @@ of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_ro
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+import msgspec
 import pyarrow as pa
 
-from controlplane.core.moments import check_form
 from controlplane.core.releases.profiles import KIP, Profile, resolve
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
@@ -25,7 +24,13 @@ from replay.cluster_problem import ClusterProblem
 from replay.compat.release_change import RolloutMode, check_predictable
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
-from replay.fleet.archive_source import END, ArchiveSource, UnreadableCluster, profiles_named
+from replay.fleet.archive_source import (
+    ArchiveSource,
+    OpenedSource,
+    UnreadableCluster,
+    profiles_named,
+)
+from replay.fleet.arguments import check_tables, check_text, member, moment_text, names_in
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
 from replay.fleet.difference_files import COMPARISONS_TABLE, ComparedCluster, comparison_table
@@ -57,68 +62,12 @@ distinct behaviour.
 """
 
 
-def names_in(
-    names: str | Iterable[str], what: str = "a name", example: str = "pages"
-) -> tuple[str, ...]:
-    """Names of an argument that takes one name or several: a string is one name.
-
-    Raises:
-        TypeError: a name is no text.
-    """
-    is_one = isinstance(names, str) or not isinstance(names, Iterable)
-    several: tuple[Any, ...] = (names,) if is_one else tuple(names)
-    for name in several:
-        check_text(name, what, example)
-    return several
-
-
-def check_text(value: object, what: str, example: str) -> None:
-    """Raise `TypeError` for an argument that is no text, such as a list in place of a name."""
-    if not isinstance(value, str):
-        raise TypeError(f"{what} is a text, such as {example!r}, not {value!r}")
-
-
-def _moment(text: str | None) -> str | None:
-    """Check the form of a moment, so that a typing error does not look like unreadable clusters.
-
-    Raises:
-        TypeError: it is no text.
-        UnknownMoment: it is too long, or neither a record, a time nor a vector.
-    """
-    if text is None or text == END:
-        return None
-    check_text(text, "a moment", "2026-03-01T00:00:00Z")
-    check_form(text)
-    return text
-
-
 def _known_release(name: str) -> Profile:
     """Release by its name; a warning names the one that is read in place of an unknown one."""
     resolved = resolve(name)
     if resolved.warning:  # `warnings.warn` would show a repeated warning once
         warnings.warn_explicit(resolved.warning, UserWarning, "replay", 1)
     return resolved.profile
-
-
-EnumT = TypeVar("EnumT", bound=Enum)
-
-
-def member(kind: type[EnumT], name: str, text: str) -> EnumT:
-    """Value of an argument that has few values. Raises `ValueError` for any other value."""
-    for each in kind:
-        if each.value == text:
-            return each
-    raise ValueError(
-        f"{name} cannot be {text!r}: choose from {', '.join(each.value for each in kind)}"
-    )
-
-
-def _check_tables(tables: Iterable[str]) -> None:
-    """Raise `ValueError` for a table that no state has, `TypeError` for no text."""
-    for table in tables:
-        check_text(table, "a table", "tasks")
-        if table not in STATE_SCHEMAS:
-            raise ValueError(f"{table!r} is no table: choose from {', '.join(STATE_SCHEMAS)}")
 
 
 class ArchiveOptions(NamedTuple):
@@ -196,8 +145,8 @@ class OpenArchive(Generic[FrameT]):
             UnknownRelease: a release is unknown.
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
-        _check_tables([table])
-        return self._table(StateTableQuery(table, _moment(as_of), self._profiles(release)))
+        check_tables([table])
+        return self._table(StateTableQuery(table, moment_text(as_of), self._profiles(release)))
 
     def summaries(self, *, as_of: str | None = None, release: Releases = KIP) -> FrameT:
         """Fold every cluster; return the digests of the states (`schemas.SUMMARIES`)."""
@@ -218,14 +167,16 @@ class OpenArchive(Generic[FrameT]):
         `connectors` restricts it; `offsets` includes source offsets, the majority of records.
         """
         profiles = self._profiles(release)
-        return self._table(IntervalQuery(_moment(as_of), profiles, names_in(connectors), offsets))
+        return self._table(
+            IntervalQuery(moment_text(as_of), profiles, names_in(connectors), offsets)
+        )
 
     def history(
         self, *connectors: str, as_of: str | None = None, release: Releases = KIP
     ) -> FrameT:
         """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`)."""
-        several = names_in(connectors)
-        return self._table(HistoryQuery(_moment(as_of), self._profiles(release), several))
+        profiles, several = self._profiles(release), names_in(connectors)
+        return self._table(HistoryQuery(moment_text(as_of), profiles, several))
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
         self,
@@ -259,7 +210,7 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             BadThreshold: a threshold is unknown or has an invalid value.
         """
-        question = FleetQuestion(self._source, _moment(as_of), (self._profile(release),))
+        question = FleetQuestion(self._source, moment_text(as_of), (self._profile(release),))
         table = audit_table(question, self.names, thresholds or {}, self._executor)
         return self._small(table.answer(self._unreadable))
 
@@ -283,7 +234,7 @@ class OpenArchive(Generic[FrameT]):
         """
         before, after = self._profile(start), self._profile(goal)
         check_predictable(start, goal)
-        question = FleetQuestion(self._source, _moment(as_of), (before, after))
+        question = FleetQuestion(self._source, moment_text(as_of), (before, after))
         rollout = member(RolloutMode, "mode", mode) if mode else None
         table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)
         return self._small(table.answer(self._unreadable))
@@ -315,7 +266,7 @@ class OpenArchive(Generic[FrameT]):
             UnreadableCluster: a cluster is unreadable and not to be skipped. No folder appears.
         """
         chosen = names_in(tables)
-        _check_tables(chosen)
+        check_tables(chosen)
         question = self._question(as_of, release)
         with new_folder(anywhere(folder), self._source.settings) as place:
             parts = self._fleet.summaries(question, self.names, place, chosen)
@@ -365,16 +316,16 @@ class OpenArchive(Generic[FrameT]):
     ) -> list[str]:
         """Register the tables of the state as SQL views; return their names.
 
-        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table. A
-        DuckDB connection or a Polars `SQLContext` has such a method.
+        Spark gets temporary views; each query of them reads the archive. Without Spark, `register`
+        takes a name and an Arrow table. A DuckDB connection or a Polars `SQLContext` has such a
+        method. The Arrow tables are of one moment, although the archive may grow meanwhile.
 
         Raises:
             ValueError: neither Spark nor `register` is given.
         """
         if self._spark is None and register is None:
             raise ValueError("there is no Spark session: give `register`, such as DuckDB's")
-        for table in STATE_SCHEMAS:
-            frame: Any = self.state(table, as_of=as_of, release=release)
+        for table, frame in self._state_frames(moment_text(as_of), self._profiles(release)).items():
             if register is None:
                 frame.createOrReplaceTempView(prefix + table)
             else:
@@ -418,6 +369,19 @@ class OpenArchive(Generic[FrameT]):
         work = TableWork(query, self._source, self.names, self._unreadable)
         return cast("FrameT", self._fleet.frame(work))
 
+    def _state_frames(self, moment: str | None, profiles: tuple[Profile, ...]) -> dict[str, Any]:
+        """All tables of the state."""
+        queries = {table: StateTableQuery(table, moment, profiles) for table in STATE_SCHEMAS}
+        if self._spark is not None:
+            return {table: self._table(query) for table, query in queries.items()}
+        parts: dict[str, list[pa.Table]] = {table: [] for table in queries}
+        for cluster in self.names:
+            source = OpenedSource(*msgspec.structs.astuple(self._source))
+            for table, query in queries.items():
+                work = TableWork(query, source, [cluster], self._unreadable)
+                parts[table].append(self._fleet.frame(work))
+        return {table: pa.concat_tables(tables) for table, tables in parts.items()}
+
     def _small(self, table: pa.Table) -> FrameT:
         """A table that lies in this process, as Arrow table or data frame like the other tables."""
         return cast("FrameT", self._fleet.small_frame(table))
@@ -451,7 +415,7 @@ class OpenArchive(Generic[FrameT]):
         return self._fleet.executor
 
     def _question(self, as_of: str | None, release: Releases) -> FleetQuestion:
-        return FleetQuestion(self._source, _moment(as_of), self._profiles(release))
+        return FleetQuestion(self._source, moment_text(as_of), self._profiles(release))
 
     def _sides(
         self,
@@ -464,11 +428,11 @@ class OpenArchive(Generic[FrameT]):
         if to_cluster is not None:
             check_text(to_cluster, "a cluster", "blue")
         before = self._profile(release)  # once: an unknown release has one warning
-        after = self._profile(to_release) if to_release else before
+        after = before if to_release is None else self._profile(to_release)
         is_same_moment = to_release is not None or to_cluster is not None
         end = since if until is None and is_same_moment else until
-        first = MomentRelease(_moment(since), before)
-        return first, MomentRelease(_moment(end), after, to_cluster)
+        first = MomentRelease(moment_text(since), before)
+        return first, MomentRelease(moment_text(end), after, to_cluster)
 
     def _profile(self, release: Releases) -> Profile:
         profiles = self._profiles(release)

@@ -95,8 +95,11 @@ def settings(conf: Mapping[str, str]) -> HadoopSettings:
     """Read the settings from Spark's configuration and from core-site.xml in HADOOP_CONF_DIR.
 
     Raises:
-        BadStoreSetting: the file cannot be read.
+        BadStoreSetting: the file cannot be read, or a setting lacks Spark's prefix.
     """
+    for name in conf:
+        if name.startswith("fs."):  # ignored, it would leave the requests to AWS
+            raise BadStoreSetting(f"{name} is no setting of Spark: write {OF_SPARK}{name}")
     folder = os.environ.get("HADOOP_CONF_DIR")
     properties = _in_file(Path(folder) / "core-site.xml") if folder else {}
     properties |= {

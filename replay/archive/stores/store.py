@@ -24,7 +24,7 @@ from controlplane.private_files import (
 from replay.archive.stores import hadoop_settings
 from replay.archive.stores.object_store import bucket_at
 from replay.archive.stores.store_errors import reading
-from replay.errors import NoArchive, NotWritable, log_advice
+from replay.errors import NoArchive, NotWritable, log_advice, no_name
 
 
 class ArchiveStore(Protocol):
@@ -100,6 +100,8 @@ def open_store(
         NoArchive: the URL cannot hold an archive.
         BadStoreSetting: a setting is unknown or invalid.
     """
+    if not where:  # of an unset variable; Python would take the current folder
+        raise no_name()
     scheme, separator, rest = where.partition("://")
     if not separator:
         return FolderStore(where)

@@ -144,7 +144,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     named = _SideNames(begin, end, moment, to_release, to_cluster)
     named.check(archive)
     since, until = named.moments
-    profiles = archive.profiles([release, to_release or release])
+    profiles = archive.profiles([release, release if to_release is None else to_release])
     after = MomentRelease(until, profiles[-1], to_cluster)
     query = DifferenceQuery(MomentRelease(since, profiles[0]), after, connectors)
     if folder is not None and not is_explained:

@@ -6,6 +6,8 @@ from os import PathLike
 from types import MappingProxyType
 from typing import NamedTuple
 
+from replay.errors import no_name
+
 LOCAL = "local[*]"
 """This machine with all cores."""
 
@@ -23,7 +25,13 @@ class SparkLocation(NamedTuple):
 
 
 def anywhere(archive: str | PathLike[str]) -> str:
-    """Absolute path or URL of an archive, valid on every worker."""
+    """Absolute path or URL of an archive, valid on every worker.
+
+    Raises:
+        NoArchive: the path is empty.
+    """
     archive = os.fspath(archive)
+    if not archive:
+        raise no_name()
     # Up to Python 3.12, `Path.resolve` fails for a circle of links.
     return archive if "://" in archive else os.path.realpath(archive)

@@ -191,3 +191,19 @@ def test_the_longest_names_fit_into_a_file_system(tmp_path: Path) -> None:
     captured = asyncio.run(LogCapture(log_of(days), target, goes_on=True).run())
     (snapshot,) = captured.cluster.snapshots
     assert [rows.topic for rows in snapshot.topics] == [topics.offsets]
+
+
+def test_a_foreign_file_beside_the_manifests_is_none(tmp_path: Path) -> None:
+    """Reads and captures ignore a copy of a manifest that another program made; `verify` names it.
+
+    Such a copy may sort before or after the manifests.
+    """
+    archive(tmp_path, configs(0))
+    folder = tmp_path / f"cluster={NAME}" / "_manifest"
+    copies = [folder / f"0000000001{ending}.json" for ending in (" (1)", "~copy", "x")]
+    for copy in (*copies, folder / "notes.json"):
+        copy.write_bytes((folder / "0000000001.json").read_bytes())
+    capture(tmp_path, log_of(configs(0, 1)))
+    result = verified(cluster_in(tmp_path))
+    assert (result.records, result.manifests, result.flaws) == (2, 2, ())
+    assert len(result.leftovers) == 4

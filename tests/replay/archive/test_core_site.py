@@ -1,4 +1,4 @@
-"""`core-site.xml` may include other files, such as one with the keys."""
+"""Settings come from Spark's configuration and from `core-site.xml`, which may include files."""
 
 from pathlib import Path
 
@@ -35,3 +35,11 @@ def test_an_unreadable_included_file_is_an_error(folder: Path, content: str | No
         (folder / "keys.xml").write_text(content)
     with pytest.raises(BadStoreSetting, match=r"core-site\.xml cannot be read \("):
         settings({})
+
+
+def test_a_setting_without_the_prefix_is_an_error() -> None:
+    """A setting under Hadoop's own name is refused, because Spark does not pass it on."""
+    with pytest.raises(
+        BadStoreSetting, match=r"^fs\.s3a\.endpoint is no .*: write spark\.hadoop\.fs\.s3a\.endp"
+    ):
+        settings({"fs.s3a.endpoint": "http://minio:9000"})

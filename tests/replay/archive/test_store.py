@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import replay
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.hadoop_settings import NONE, HadoopSettings
@@ -15,7 +16,7 @@ from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive, NotWritable
 from replay.fleet.state_files import StateFolder, new_folder
-from tests.recorded_requests import recorded_entries
+from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import (
     NAME,
     capture_into,
@@ -26,6 +27,7 @@ from tests.replay.archive.archives import (
     served,
 )
 from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store
+from tests.replay.cli.replay_calls import call, refusal
 from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -193,3 +195,14 @@ def test_only_urls_of_folders_and_buckets_are_accepted(tmp_path: Path) -> None:
     assert open_cluster(FolderStore(str(tmp_path / "x")), NAME).parts
     with pytest.raises(NoArchive, match="no archive can be at nowhere://"):
         open_store("nowhere://x")
+
+
+def test_an_empty_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty name, such as that of an unset variable, does not mean the current folder."""
+    monkeypatch.chdir(tmp_path)
+    log = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+    for words in (("capture", log, ""), ("state", ""), ("compact-archive", ""), ("verify", "")):
+        assert "the name of the folder is empty" in refusal(call(*words))
+    assert not [*tmp_path.iterdir()]
+    with pytest.raises(NoArchive, match="the name of the folder is empty"):
+        replay.open("")

@@ -8,7 +8,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import replay
 from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import UnknownRelease
+from replay.fleet.archive_source import UnreadableCluster
 from tests.conftest import PROVE, sampled
 from tests.recorded_requests import HISTORIES
 from tests.replay.archive.archives import archive as archived
@@ -278,6 +281,19 @@ def test_unanswerable_questions_are_refused(
     """The command prints one sentence and exits with code 2."""
     command, *rest = words
     assert sentence in refusal(call(command, archive, *rest))
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [("--to-release", "unknown release ''"), ("--to-cluster", "'' cannot be the name of")],
+)
+def test_an_empty_second_side_is_refused(archive: Path, option: str, sentence: str) -> None:
+    """A script with an empty variable does not compare a cluster with itself."""
+    words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@9")
+    assert sentence in refusal(call(*words, option, ""))
+    in_python: dict[str, Any] = {option.removeprefix("--").replace("-", "_"): ""}
+    with pytest.raises((UnknownRelease, UnreadableCluster), match=sentence):
+        replay.open(archive, unreadable="raise").diff("config@9", "config@9", **in_python)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import replay
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in
 
-LIST: Any = ["pages"]
+LIST: Any = ["orders"]
 NUMBER: Any = 7
 
 
@@ -21,14 +21,17 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 NO_TEXTS: tuple[tuple[Callable[[Any], object], str], ...] = (
-    (lambda archive: archive.history(LIST), r"a name is a text, such as 'pages', not \['pages'\]"),
+    (
+        lambda archive: archive.history(LIST),
+        r"a name is a text, such as 'orders', not \['orders'\]",
+    ),
     (lambda archive: archive.history("pages", None), "a name is a text, .* not None"),
     (lambda archive: archive.timeline(NUMBER), "a name is a text, .* not 7"),
-    (lambda archive: archive.timeline([LIST]), r"a name is a text, .* not \['pages'\]"),
+    (lambda archive: archive.timeline([LIST]), r"a name is a text, .* not \['orders'\]"),
     (lambda archive: archive.diff("config@3", connectors=NUMBER), "a name is a text, .* not 7"),
     (lambda archive: archive.diff(to_cluster=LIST), r"a cluster is a text, such as 'blue', not \["),
-    (lambda archive: archive.diff(LIST), r"a moment is a text, such as '2026-.* not \['pages'\]"),
-    (lambda archive: archive.state(LIST), r"a table is a text, such as 'tasks', not \['pages'\]"),
+    (lambda archive: archive.diff(LIST), r"a moment is a text, such as '2026-.* not \['orders'\]"),
+    (lambda archive: archive.state(LIST), r"a table is a text, such as 'tasks', not \['orders'\]"),
     (lambda archive: archive.state(release=NUMBER), "a release is a text, such as '3.9', not 7"),
     (lambda archive: archive.audit(release=[NUMBER]), "a release is a text, .* not 7"),
     (lambda archive: archive.compat("3.9", NUMBER), "a release is a text, .* not 7"),
@@ -46,12 +49,12 @@ def test_arguments_are_texts(archive: Any, ask: Callable[[Any], object], message
 def test_clusters_are_texts(tmp_path: Path) -> None:
     """Names of clusters are checked before the archive is read."""
     for clusters in (NUMBER, [LIST]):
-        with pytest.raises(TypeError, match=r"^a name is a text, such as 'pages', not "):
+        with pytest.raises(TypeError, match=r"^a name is a text, such as 'orders', not "):
             replay.open(str(tmp_path), clusters=clusters)
 
 
 def test_tables_are_texts(archive: Any, tmp_path: Path) -> None:
     """A wrong table is refused before a folder is created."""
-    with pytest.raises(TypeError, match=r"^a name is a text, such as 'pages', not 7"):
+    with pytest.raises(TypeError, match=r"^a name is a text, such as 'orders', not 7"):
         archive.write_state(tmp_path / "state", tables=NUMBER)
     assert not [*tmp_path.iterdir()]

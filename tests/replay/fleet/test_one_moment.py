@@ -1,12 +1,15 @@
-"""A comparison of two releases at the end of an archive reads one moment, although it grows."""
+"""Answers at the end of an archive that grows: they read one moment."""
 
 from pathlib import Path
+from typing import Any
 
+import replay
 from controlplane.core.releases.profiles import KIP, Profile
 from replay.engine.local_engine import LocalEngine
-from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.archive_source import ArchiveSource, OpenedSource
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
-from tests.core.logs import config, connector
+from replay.tables.schemas import STATE_SCHEMAS
+from tests.core.logs import config, connector, report, status
 from tests.replay.archive.archives import NAME, capture, log_of
 
 ENTRIES = config(connector("a"), connector("b"))
@@ -31,3 +34,33 @@ def test_both_releases_are_compared_at_one_moment(tmp_path: Path) -> None:
     assert isinstance(queries, list)
     before, after = (state_query.plan.ends for state_query in queries)
     assert before == after
+
+
+def test_all_views_are_of_one_moment(tmp_path: Path) -> None:
+    """Records that are captured while tables are registered are in none of them."""
+    capture(tmp_path, log_of(ENTRIES[:1]))
+    archive, later = (
+        replay.open(tmp_path),
+        ENTRIES + status(("status-connector-a", report("RUNNING"))),
+    )
+    before = {name: archive.state(name) for name in STATE_SCHEMAS}
+    views: dict[str, Any] = {}
+
+    def register(name: str, table: Any) -> None:
+        capture(tmp_path, log_of(later))
+        views[name] = table
+
+    archive.register_views(register)
+    assert views == before
+    assert archive.state("statuses") != before["statuses"]
+
+
+def test_an_opened_cluster_does_not_grow(tmp_path: Path) -> None:
+    """An opened source opens a cluster once; a later record is in none of its answers."""
+    capture(tmp_path, log_of(ENTRIES[:1]))
+    source = OpenedSource(str(tmp_path))
+    heads = []
+    for end in (1, 2):
+        capture(tmp_path, log_of(ENTRIES[:end]))
+        heads.append(source.local(NAME).cluster.chain.head)
+    assert heads[0] == heads[1] != ArchiveSource(str(tmp_path)).cluster(NAME).chain.head

@@ -198,8 +198,8 @@ class KafkaProducer:
     def _idle_leader(self, place: TopicPartition) -> int | None:
         """Return the leader that can get a batch without aiokafka's queue; None: use the queue.
 
-        No batch may wait in the queue, or be under way to the leader or, after a change of leader,
-        to the earlier one. Transactions use the queue.
+        No batch may wait in the queue or be under way to the leader. After a change of leader, a
+        batch of the partition may be under way to the earlier one. Transactions use the queue.
         """
         sender, accumulator = self._producer._sender, self._producer._message_accumulator  # noqa: SLF001
         task = sender.sender_task

@@ -1,0 +1,64 @@
+"""Checks of the arguments of the public Python API."""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, TypeVar
+
+from controlplane.core.moments import check_form
+from replay.fleet.archive_source import END
+from replay.tables.schemas import STATE_SCHEMAS
+
+EnumT = TypeVar("EnumT", bound=Enum)
+
+
+def names_in(
+    names: str | Iterable[str], what: str = "a name", example: str = "orders"
+) -> tuple[str, ...]:
+    """Names of an argument that takes one name or several: a string is one name.
+
+    Raises:
+        TypeError: a name is no text.
+    """
+    is_one = isinstance(names, str) or not isinstance(names, Iterable)
+    several: tuple[Any, ...] = (names,) if is_one else tuple(names)
+    for name in several:
+        check_text(name, what, example)
+    return several
+
+
+def check_text(value: object, what: str, example: str) -> None:
+    """Raise `TypeError` for an argument that is no text, such as a list in place of a name."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a text, such as {example!r}, not {value!r}")
+
+
+def moment_text(text: str | None) -> str | None:
+    """Check the form of a moment, so that a typing error does not look like unreadable clusters.
+
+    Raises:
+        TypeError: it is no text.
+        UnknownMoment: it is too long, or neither a record, a time nor a vector.
+    """
+    if text is None or text == END:
+        return None
+    check_text(text, "a moment", "2026-03-01T00:00:00Z")
+    check_form(text)
+    return text
+
+
+def member(kind: type[EnumT], name: str, text: str) -> EnumT:
+    """Value of an argument that has few values. Raises `ValueError` for any other value."""
+    for each in kind:
+        if each.value == text:
+            return each
+    raise ValueError(
+        f"{name} cannot be {text!r}: choose from {', '.join(each.value for each in kind)}"
+    )
+
+
+def check_tables(tables: Iterable[str]) -> None:
+    """Raise `ValueError` for a table that no state has, `TypeError` for no text."""
+    for table in tables:
+        check_text(table, "a table", "tasks")
+        if table not in STATE_SCHEMAS:
+            raise ValueError(f"{table!r} is no table: choose from {', '.join(STATE_SCHEMAS)}")
