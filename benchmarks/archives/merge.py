@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -35,11 +36,12 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.integrity import checked
-from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
+from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
-from replay.engine.local_engine import LocalEngine
 from replay.engine.snapshots.daily_snapshots import daily
+from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.cluster_plans import planned_each
+from replay.fleet.cluster_summaries import FleetQuestion
 
 NAME = "small"
 TOPICS = Topics()
@@ -178,19 +180,27 @@ class _DistantFile:
         self._file.close()
 
 
-def planned(store: ArchiveStore, moment: str | None = None) -> int:
+class DistantSource(ArchiveSource, frozen=True, kw_only=True, dict=True):
+    """Archive in a folder that answers each request late; processes open it as well."""
+
+    latency_s: float
+
+    @cached_property
+    def store(self) -> ArchiveStore:
+        """Distant store of the archive."""
+        return DistantStore(self.where, self.latency_s)
+
+
+def planned(source: ArchiveSource, moment: str | None = None) -> int:
     """Plan the states of all clusters at a moment, as `replay state` does."""
-    kip = [Profile.of("kip")]
-    names = layout.clusters(store)
-    plans = concurrently(
-        lambda name: LocalEngine(checked(open_cluster(store, name))).plan(moment, kip), names
-    )
-    return sum(1 for _ in plans)
+    question = FleetQuestion(source, moment, (Profile.of("kip"),))
+    names = layout.clusters(source.store)
+    return sum(1 for _ in planned_each(question.query, names, [moment]))
 
 
 def _plan_fleet(folder: Path, clusters: int, middle: str, latency_s: float) -> Iterator[str]:
     """Measure the planning of a fleet at its end and in the middle, before and after its merge."""
-    distant = DistantStore(str(folder), latency_s)
+    distant = DistantSource(str(folder), latency_s=latency_s)
     for state in ("looks", "merged"):
         if state == "merged":
             seconds = _seconds(lambda: _run("compact-archive", folder))
@@ -199,7 +209,7 @@ def _plan_fleet(folder: Path, clusters: int, middle: str, latency_s: float) -> I
             yield from _plan_at(folder, moment, distant, f"{state}, {clusters:,} clusters")
 
 
-def _plan_at(folder: Path, moment: str | None, distant: ArchiveStore, fleet: str) -> Iterator[str]:
+def _plan_at(folder: Path, moment: str | None, distant: ArchiveSource, fleet: str) -> Iterator[str]:
     """Measure the planning at a moment: in the folder, and in a distant store."""
     place = f"{fleet}, {moment or 'end'}"
     as_of = [] if moment is None else ["--as-of", moment]

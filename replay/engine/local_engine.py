@@ -63,6 +63,10 @@ class LocalEngine:
             tuple[str, tuple[str, ...]], dict[str, dict[Profile, TopicSnapshot]]
         ] = {}
 
+    def __reduce__(self) -> "tuple[type[LocalEngine], tuple[ArchivedCluster, LocalOptions]]":
+        """Pickle without the states of snapshots: another process reads them again."""
+        return LocalEngine, (self.cluster, self.options)
+
     def plan(
         self,
         moment: str | None,

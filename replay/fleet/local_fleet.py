@@ -6,11 +6,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor, SerialExecutor, ThreadExecutor
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.cluster_plans import PLANS_AT_ONCE, planned_here
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
 from replay.fleet.comparisons import DifferenceQuery
 from replay.fleet.difference_files import ComparedCluster, DifferenceTask
@@ -88,7 +88,7 @@ class LocalFleet:
 
 
 def _planned(plan: Callable[[str], T], clusters: Sequence[str]) -> Iterator[tuple[str, T]]:
-    """Plan clusters concurrently, but hold the plans of `REQUESTS_AT_ONCE` clusters at most."""
-    for start in range(0, len(clusters), REQUESTS_AT_ONCE):
-        block = clusters[start : start + REQUESTS_AT_ONCE]
-        yield from zip(block, concurrently(plan, block), strict=True)
+    """Plan clusters concurrently, but hold the plans of `PLANS_AT_ONCE` clusters at most."""
+    for start in range(0, len(clusters), PLANS_AT_ONCE):
+        block = clusters[start : start + PLANS_AT_ONCE]
+        yield from zip(block, planned_here(plan, block), strict=True)

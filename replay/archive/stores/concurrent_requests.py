@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import local
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -14,7 +16,7 @@ PARTITIONS_AT_ONCE = 8
 """Number of a plan's partitions whose requests wait concurrently.
 
 `REQUESTS_AT_ONCE` plans of a fleet then have 256 threads. Each may hold the offsets of a segment:
-8 MB for a million records.
+8 MB for a million records. Larger fleets have fewer threads (`requests_in_turn`).
 """
 
 
@@ -32,8 +34,31 @@ def concurrently(
         yield from threads.map(request, items)
 
 
+class _PlanLimit(local):
+    """Number of partitions whose requests the plan of this thread sends concurrently."""
+
+    partitions = PARTITIONS_AT_ONCE
+
+
+_LIMIT = _PlanLimit()
+
+
 def concurrently_in_plan(
     request: Callable[[T], R], partitions: Iterable[T], at_once: int
 ) -> Iterator[R]:
     """Yield the result for each partition of one plan; `at_once` is the limit of the store."""
-    return concurrently(request, partitions, min(at_once, PARTITIONS_AT_ONCE))
+    return concurrently(request, partitions, min(at_once, _LIMIT.partitions))
+
+
+@contextmanager
+def requests_in_turn() -> Iterator[None]:
+    """Within this context, a plan of this thread sends the requests of its partitions in turn.
+
+    The caller makes many plans at once, and they keep the store busy. Further threads would only
+    take processor time.
+    """
+    _LIMIT.partitions = 1
+    try:
+        yield
+    finally:
+        _LIMIT.partitions = PARTITIONS_AT_ONCE

@@ -152,7 +152,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
         return
     queries: list[list[StateQuery]] = []
     if is_explained or not engine.is_spark:
-        queries = archive.answer_of_each(partial(query.queries, archive.source()))
+        queries = archive.answer_of_each(partial(query.queries, archive.source()), since, until)
         if is_explained:
             every = list(chain.from_iterable(queries))
             print_plan_notices([query.plan for query in every])

@@ -96,7 +96,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
             return
     queries: list[StateQuery] = []
     if is_explained or not engine.is_spark:
-        queries = archive.answer_of_each(question.query)
+        queries = archive.answer_of_each(question.query, moment)
         if is_explained:
             print_plan_notices([query.plan for query in queries])
             explain(engine_choice.plans(engine, queries), output)

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
@@ -18,7 +19,6 @@ from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.stores.concurrent_requests import concurrently
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
 from replay.cli.options.engines import EngineChoice
@@ -28,6 +28,7 @@ from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
 from replay.errors import NotWritable, ReplayError
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
+from replay.fleet.cluster_plans import planned_each
 from replay.progress import ProgressListener
 
 if TYPE_CHECKING:
@@ -62,17 +63,17 @@ class ArchiveInput(NamedTuple):
     failed: list[str]
     """Clusters that turned out to be unreadable."""
 
-    def answer_of_each(self, ask: Callable[[str], T | ClusterProblem]) -> list[T]:
-        """Ask about several clusters at a time; return the answers. Errors of clusters are printed.
+    def answer_of_each(
+        self, ask: Callable[[str], T | ClusterProblem], *moments: str | None
+    ) -> list[T]:
+        """Plan several clusters at a time; return the answers. Errors of clusters are printed.
+
+        `ask` opens and plans a cluster at these moments; it may run in another process.
 
         Raises:
             UnreadableCluster: every cluster failed. The message is the first problem.
         """
-
-        def answer(name: str) -> T | ClusterProblem:
-            return attempted(name, lambda: ask(name))
-
-        return self.readable(concurrently(answer, self.selected()))
+        return self.readable(planned_each(partial(_attempt, ask), self.selected(), moments))
 
     def answer_without_damaged(
         self, jobs: Sequence[PlannedT], answer: Callable[[Sequence[PlannedT]], T]
@@ -171,6 +172,10 @@ class ArchiveInput(NamedTuple):
             raise UnreadableCluster(problems[0].sentence)
         for problem in problems:
             self.fail(problem)
+
+
+def _attempt(ask: Callable[[str], T | ClusterProblem], name: str) -> T | ClusterProblem:
+    return attempted(name, partial(ask, name))
 
 
 def print_plan_notices(plans: Sequence[ReadPlan]) -> None:

@@ -14,8 +14,9 @@ REUSED_FILE_BYTES = 64 * 1024
 (`segment_files.READ_AT_ONCE_BYTES`). Parts of larger files are not kept."""
 
 REUSED_BYTES = 4 * 1024 * 1024
-"""Bytes of all files that one plan keeps: a thousand segments of some records. A fleet makes 32
-plans at once, so they keep 128 MiB at most. Further files are requested each time."""
+"""Bytes of all files that one plan keeps: a thousand segments of some records. A process
+makes 64 plans of a fleet at once, so they keep 256 MiB at most. Further files are requested each
+time."""
 
 
 class ReusedReads:
