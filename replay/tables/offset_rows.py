@@ -4,7 +4,7 @@ The table shows decoded and redacted JSON. For canonical records without secrets
 of the log: it is copied. Decoding and encoding it would take ten times as long.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 
 from controlplane.core import views
@@ -26,8 +26,15 @@ OffsetRow = tuple[str, str | None, str | None, str | None]
 def offset_rows(state: ClusterState) -> Iterator[OffsetRow]:
     """Source offsets of every connector, existing or deleted."""
     offsets = OffsetsByConnector(state)
+    return connector_rows(state, offsets, offsets.names)
+
+
+def connector_rows(
+    state: ClusterState, offsets: OffsetsByConnector, names: Iterable[str]
+) -> Iterator[OffsetRow]:
+    """Source offsets of some connectors, in the order of their names."""
     hiding = {connector for part in state.offsets.values() for connector, _ in part.hidden}
-    for name in offsets.names:
+    for name in names:
         own = offsets.state_of(name)
         yield from _copied(own, name, hides=name in hiding) or _decoded(own, name)
 

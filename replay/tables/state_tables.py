@@ -11,8 +11,9 @@ from controlplane.core.records import Status
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text.redaction import redacted, redacted_text
 from controlplane.core.text.safe_text import utf8_text
-from replay.tables.cells import RowDocument, batches, text_map, tuple_batches
-from replay.tables.offset_rows import OFFSET_COLUMNS, OffsetRow, offset_rows
+from replay.tables.cells import RowDocument, batches, text_map
+from replay.tables.offset_batches import offset_batches
+from replay.tables.offset_rows import OFFSET_COLUMNS, offset_rows
 
 OrderFacts = Mapping[str, Sequence[str]]
 """Facts that depend on the order between partitions, by connector.
@@ -23,6 +24,9 @@ Half surrogate pairs in the names are escapes (`utf8_text`).
 StateRows = Callable[[ClusterState, OrderFacts | None], Iterable[RowDocument]]
 """Makes the rows of a table, without the columns that all tables have."""
 
+BatchMaker = Callable[[pa.Schema, ClusterState, RowDocument], Iterator[pa.RecordBatch]]
+"""Makes the rows of a table as batches; the last argument has the columns with one value."""
+
 
 class StateTable(NamedTuple):
     """Table of a state: its rows, and the topics that it is folded from."""
@@ -30,8 +34,8 @@ class StateTable(NamedTuple):
     rows: StateRows
     topics: Callable[[Topics, Sequence[str]], list[str]]
     """Selects the table's topics, from the names of Connect's topics and the topics of a plan."""
-    tuples: Callable[[ClusterState], Iterable[OffsetRow]] | None = None
-    """Makes the rows as tuples, which become columns faster; None: the table is small."""
+    columns: BatchMaker | None = None
+    """Makes the rows as batches, without an object for each; None: the table is small."""
 
     def of(
         self, cluster: str, state: ClusterState, order: OrderFacts | None = None
@@ -49,10 +53,9 @@ class StateTable(NamedTuple):
         order: OrderFacts | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of a state as batches; `schema` has all columns of the table, or some of them."""
-        if self.tuples is None:
+        if self.columns is None:
             return batches(schema, self.of(cluster, state, order))
-        head = _head(cluster, state)
-        return tuple_batches(schema, OFFSET_COLUMNS, self.tuples(state), head)
+        return self.columns(schema, state, _head(cluster, state))
 
 
 def _head(cluster: str, state: ClusterState) -> RowDocument:
@@ -166,7 +169,7 @@ STATE_TABLES: Mapping[str, StateTable] = MappingProxyType(
     {
         CONNECTORS_TABLE: StateTable(_connectors, _of_config_and_status),
         "tasks": StateTable(_tasks, _of_config),
-        "offsets": StateTable(_offsets, _of_config_and_offsets, offset_rows),
+        "offsets": StateTable(_offsets, _of_config_and_offsets, offset_batches),
         "statuses": StateTable(_statuses, _of_status),
         "topics": StateTable(_topics, _of_status),
     }

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core import copy_on_write
-from controlplane.core.copy_on_write import CopyOnWrite, LayeredDict
+from controlplane.core.copy_on_write import CopyOnWrite, LayeredDict, plain_copy
 
 steps = st.lists(
     st.tuples(st.sampled_from(["put", "put", "drop", "publish"]), st.integers(0, 12)), max_size=60
@@ -87,3 +87,21 @@ def test_a_missing_key_cannot_be_removed() -> None:
             del table.writable()[missing]
         with pytest.raises(KeyError):
             table.items[missing]
+
+
+@given(st.dictionaries(st.integers(0, 12), st.integers()), st.booleans())
+def test_a_plain_copy_is_independent(begin: dict[int, int], written: bool) -> None:
+    """A copy of a dict or of a published table is a dict of its own, also with a layer."""
+    table: CopyOnWrite[int, int] = CopyOnWrite()
+    table.take(begin)
+    items = table.publish()
+    if written:
+        table.writable()[13] = 1
+        items = table.publish()
+    expected = dict(items)
+    for source in (items, expected):
+        copied = plain_copy(source)
+        assert type(copied) is dict
+        assert list(copied.items()) == list(expected.items())
+        copied[14] = 2
+        assert 14 not in source

@@ -95,6 +95,19 @@ def frozen(value: Any) -> tuple[Any, ...]:
     return tuple(flat)
 
 
+def plain_fields(form: tuple[Any, ...]) -> dict[str, Any] | None:
+    """Fields of a frozen map (`frozen`), sorted by name; None: no map, or one with containers."""
+    if form[0] != "dict":
+        return None
+    size: int = form[1]
+    names, members = form[2 : 2 + size], form[2 + size :]
+    types = members[::2]
+    if len(members) != 2 * size or "dict" in types or "list" in types:
+        return None
+    values = reversed(members[1::2])  # `frozen` visits the last field first
+    return dict(zip(names, values, strict=True))
+
+
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
     """Encode the key of a partition as a worker writes a decoded key: fields in HashMap order."""
     return json_codec.encode_hash_order([connector, partition])

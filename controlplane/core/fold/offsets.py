@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.core.codec.canonical_offsets import are_canonical_keys
 from controlplane.core.codec.offsets import PartitionIdentity, decode_partition, identity
-from controlplane.core.copy_on_write import CopyOnWrite
+from controlplane.core.copy_on_write import CopyOnWrite, plain_copy
 from controlplane.core.entry import Entry
 from controlplane.core.fold.record_fate import ACCEPTED, FateKind, RecordFate, fate
 from controlplane.core.records import Invalid
@@ -40,7 +40,7 @@ class OffsetFold:
     def adopt(self, state: OffsetState) -> None:
         """Replace the state by one that another fold has published."""
         self.published = None
-        self._values.take(dict(state.values))
+        self._values.take(plain_copy(state.values))
         self._hidden.take(dict(state.hidden))
 
     def of(self, key: bytes | None) -> bytes | None:

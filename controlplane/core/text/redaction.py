@@ -190,12 +190,12 @@ _SECRET_PATTERNS = (
 LOOKED_AT = 1 << 18
 """Limit of characters that are searched: about a hundred pages, in about 0.1 s."""
 
-_STEMS = (
+SECRET_STEMS = (
     *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
     *("negotiate", "ntlm", "://", "${encrypted:", "sig", "cookie", "jdbc:oracle:", "hmac-sha"),
 )
 """A text without any of these words, in upper or lower case, holds no secret that a pattern finds.
-"""
+A text with escapes (`has_escapes`) may disguise such a word."""
 
 _ENTRY = re.compile(
     rf"(?P<name>(?:^|(?<=, ))(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++=)"
@@ -386,7 +386,7 @@ def any_may_hold_secrets(texts: Sequence[str]) -> bool:
 
 def _has_stems(text: str) -> bool:
     folded = text.casefold()
-    for stem in _STEMS:  # noqa: SIM110 - `any` would take twice as long, and texts are many
+    for stem in SECRET_STEMS:  # noqa: SIM110 - `any` would take twice as long, and texts are many
         if stem in folded:
             return True
     return False

@@ -31,7 +31,7 @@ _VALUES = (None, None, '{"o":1}', '{"o":2}', '{"o":1.5}', '{"password":"hunter2"
 
 
 @st.composite
-def _usual_logs(draw: st.DrawFn) -> list[Entry]:
+def usual_logs(draw: st.DrawFn) -> list[Entry]:
     """Offsets of few connectors, mostly as Connect writes them, in two topics."""
     pairs = st.lists(st.tuples(st.sampled_from(_KEYS), st.sampled_from(_VALUES)), max_size=12)
     own = ("connector-a", '{"properties":{"offsets.storage.topic":"own"}}')
@@ -53,7 +53,7 @@ def decoded_rows(state: ClusterState) -> Iterator[OffsetRow]:
             yield connector, partition, None, utf8_text(redacted_text(unusable.reason))
 
 
-@given(logs() | _usual_logs(), profiles)
+@given(logs() | usual_logs(), profiles)
 def test_rows_are_those_of_decoded_records(log: Sequence[Entry], profile: Profile) -> None:
     """Random logs in which spellings, tombstones, topics and secrets interact."""
     state = fold(log, profile)
