@@ -189,7 +189,8 @@ class Trail:
         if write in self._waiting:
             writes, self._waiting = self._waiting, []
             await run_to_end(self._commit(writes))
-        await asyncio.wait([write.written])  # unlike `await`, never cancels the future
+        if not write.written.done():
+            await asyncio.wait([write.written])  # unlike `await`, never cancels the future
         write.written.result()
 
     async def _commit(self, writes: Sequence[_TrailWrite]) -> None:

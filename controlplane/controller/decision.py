@@ -5,7 +5,7 @@ from functools import partial
 import msgspec
 
 from controlplane.controller.admission import CommandLimits
-from controlplane.controller.external import ExternalActions, HasConfigValues, remote_reader
+from controlplane.controller.external import ExternalActions, remote_reader
 from controlplane.controller.hook_calls import HookCalls
 from controlplane.core.commands import (
     AlterOffsets,
@@ -83,8 +83,7 @@ class Decider:
     ) -> None:
         self.context = context
         self.outside = outside
-        values = outside if isinstance(outside, HasConfigValues) else None
-        self._hook_calls = HookCalls(hook_timeout_ms, values)
+        self._hook_calls = HookCalls(hook_timeout_ms, outside)
 
     def close(self, closed: Exception | None = None) -> None:
         """Give running hooks a short time; then end the decisions that wait for them.

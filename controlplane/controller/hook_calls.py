@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 
-from controlplane.controller.external import ExternalActionFailed, HasConfigValues
+from controlplane.controller.external import ExternalActionFailed, ExternalActions, HasConfigValues
 from controlplane.core.plan import AskHook, HookFailure, HookOutcome
 from controlplane.core.plugins.offset_hooks import Hook
 from controlplane.event_loop import in_daemon_thread, is_cancelled
@@ -30,12 +30,12 @@ class HookCalls:
     counts towards `CALLS_AT_ONCE` until it returns.
     """
 
-    def __init__(self, timeout_ms: int, values: HasConfigValues | None = None) -> None:
-        """`values`: resolves the references to config providers in a connector's config.
+    def __init__(self, timeout_ms: int, outside: ExternalActions) -> None:
+        """`outside` may also resolve references to config providers (`HasConfigValues`).
 
-        None: hooks get the config with unresolved references.
+        If it does not, hooks get the config with unresolved references.
         """
-        self._values = values
+        self._outside = outside
         self._timeout_s = timeout_ms / 1_000
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calls: set[asyncio.Task[HookOutcome]] = set()
@@ -80,8 +80,10 @@ class HookCalls:
             call.cancel()
 
     async def _called(self, hook: Hook, question: AskHook) -> HookOutcome:
+        # Python takes up to 30 µs for this check, so a decision without a call must not do it.
+        values = self._outside if isinstance(self._outside, HasConfigValues) else None
         await self._slots.acquire()
-        calling = partial(_outcome, hook, question, self._values)
+        calling = partial(_outcome, hook, question, values)
         try:
             call = in_daemon_thread(calling, f"alter_offsets of {question.connector}")
         except RuntimeError:  # the process may start no thread now

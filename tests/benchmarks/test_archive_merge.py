@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from benchmarks.archives.merge import NAME, DistantStore, capture_looks, planned
+from benchmarks.archives.merge import (
+    NAME,
+    DistantSource,
+    DistantStore,
+    capture_looks,
+    planned,
+)
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.merges.merge import Merger
 
@@ -20,7 +26,7 @@ def test_looks_are_merged(tmp_path: Path) -> None:
 
 def test_a_fleet_is_planned(tmp_path: Path) -> None:
     """The plan has one entry for each cluster of the fleet."""
-    store = DistantStore(str(tmp_path), 0.001)
+    distant = DistantSource(str(tmp_path), latency_s=0.001)
     for name in ("a", "b"):
-        capture_looks(store, name, 1, 20)
-    assert planned(store) == planned(store, "config@1") == 2
+        capture_looks(distant.store, name, 1, 20)
+    assert planned(distant) == planned(distant, "config@1") == 2

@@ -24,7 +24,7 @@ def as_map(pairs: Iterable[PlannedOffset], profile: Profile, *, as_longs: bool) 
         key = frozen(partition)
         first, _ = by_partition.get(key, (partition, offset))
         by_partition[key] = first, offset
-    if not profile.writes_offsets_in_hash_order:
+    if _keeps_order(len(by_partition), profile):
         return tuple(by_partition.values())
     codes = {key: value_hash(pair[0], as_longs=as_longs) for key, pair in by_partition.items()}
     return tuple(by_partition[key] for key in hash_order(codes))
@@ -35,7 +35,7 @@ def ordered_for_flush(connector: str, offsets: Offsets, profile: Profile) -> Off
 
     Kafka: `OffsetStorageWriter#doFlush`.
     """
-    if not profile.writes_offsets_in_hash_order:
+    if _keeps_order(len(offsets), profile):
         return offsets
     order = hash_order(_hash_codes(connector, offsets), table_size(len(offsets)))
     return tuple(offsets[index] for index in order)
@@ -47,9 +47,14 @@ def ordered_part(connector: str, pairs: Iterable[PlannedOffset], profile: Profil
     Kafka: `ConnectorOffsetBackingStore#set`.
     """
     offsets = tuple(pairs)
-    if not profile.writes_offsets_in_hash_order:
+    if _keeps_order(len(offsets), profile):
         return offsets
     return tuple(offsets[index] for index in hash_order(_hash_codes(connector, offsets)))
+
+
+def _keeps_order(offsets: int, profile: Profile) -> bool:
+    """True if this number of offsets keeps its order; hash codes are slow to compute."""
+    return offsets <= 1 or not profile.writes_offsets_in_hash_order
 
 
 def _hash_codes(connector: str, offsets: Offsets) -> dict[int, int]:
