@@ -155,6 +155,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
         "Prometheus and promtool",
         lambda: not (shutil.which("prometheus") and shutil.which("promtool")),
     ),
+    "go": ("Go", lambda: not shutil.which("go")),
     "shared": ("the folder ../shared", lambda: not SHARED.is_dir()),
 }
 """Per marker: the reason of a skip, and whether the program is missing."""

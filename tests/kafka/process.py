@@ -1,4 +1,4 @@
-"""Process of a Java program: started, observed, stopped, killed."""
+"""Process of a program, mostly of Java: started, observed, stopped, killed."""
 
 import asyncio
 import os
@@ -34,27 +34,13 @@ class ProgramNotReady(RuntimeError):
     """A program ended, or was not ready in time; the message holds the last lines it printed."""
 
 
-class JavaProgram:
-    """Main class with its arguments; its output goes to `<name>.log` in its directory."""
+class Program:
+    """Command in a process of its own; its output goes to `<name>.log` in its directory."""
 
-    def __init__(
-        self,
-        name: str,
-        directory: Path,
-        path: str | KafkaImage,
-        *arguments: str,
-        jvm: Sequence[str] = SMALL_JVM,
-    ) -> None:
-        """`path` is a class path, or the image of a container that has it."""
+    def __init__(self, name: str, directory: Path, command: Sequence[str]) -> None:
         self._name = name
         self._directory = directory
-        self._container: str | None = None
-        if isinstance(path, KafkaImage):
-            self._container = f"{directory.name}-{name}-{uuid4().hex[:8]}"
-            words = [*jvm, "-cp", LIBRARIES, *arguments]
-            self._command = run_command(path, self._container, directory, words, this_user())
-        else:
-            self._command = [str(java()), *jvm, "-cp", path, *arguments]
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,20 +111,12 @@ class JavaProgram:
     def tell(self, signal_to_send: signal.Signals) -> None:
         """Send a signal that does not end the process."""
         assert self._process is not None
-        if self._container is None:
-            self._process.send_signal(signal_to_send)
-        else:
-            subprocess.run(
-                signal_command(self._container, signal_to_send.name),
-                check=False,
-                capture_output=True,
-            )
+        self._process.send_signal(signal_to_send)
 
     def suspend(self) -> None:
         """Suspend the process, and wait until all its threads have stopped."""
         self.tell(signal.SIGSTOP)
-        if self._container is None:
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     async def end(
         self, how: signal.Signals = signal.SIGTERM, timeout_s: float = STOP_TIMEOUT_S
@@ -153,3 +131,46 @@ class JavaProgram:
         except subprocess.TimeoutExpired:
             self.tell(signal.SIGKILL)
             await asyncio.to_thread(process.wait)
+
+
+class JavaProgram(Program):
+    """Main class with its arguments, on this machine or in a container."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        path: str | KafkaImage,
+        *arguments: str,
+        jvm: Sequence[str] = SMALL_JVM,
+    ) -> None:
+        """`path` is a class path, or the image of a container that has it."""
+        self._container: str | None = None
+        if isinstance(path, KafkaImage):
+            self._container = f"{directory.name}-{name}-{uuid4().hex[:8]}"
+            words = [*jvm, "-cp", LIBRARIES, *arguments]
+            command = run_command(path, self._container, directory, words, this_user())
+        else:
+            command = [str(java()), *jvm, "-cp", path, *arguments]
+        super().__init__(name, directory, command)
+
+    def tell(self, signal_to_send: signal.Signals) -> None:
+        """Send a signal that does not end the process, to the container if there is one."""
+        if self._container is None:
+            super().tell(signal_to_send)
+        else:
+            subprocess.run(
+                signal_command(self._container, signal_to_send.name),
+                check=False,
+                capture_output=True,
+            )
+
+    def suspend(self) -> None:
+        """Suspend the process, and wait until all its threads have stopped.
+
+        A container is not waited for.
+        """
+        if self._container is None:
+            super().suspend()
+        else:
+            self.tell(signal.SIGSTOP)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.replay.archive.buckets import Bucket, bucket
 from tests.replay.archive.failing_store import check_feeds, check_merges, check_written_states
-from tests.replay.archive.object_server import object_server
+from tests.replay.archive.object_server import S3Proxy, running
 
 CHECKS = pytest.mark.parametrize("check", [check_merges, check_written_states, check_feeds])
 
@@ -21,7 +21,7 @@ def in_process() -> Iterator[Bucket]:
 @pytest.fixture(scope="module")
 def in_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """Bucket of a server in a process of its own (S3Proxy)."""
-    with object_server(tmp_path_factory.mktemp("server")) as started:
+    with running(S3Proxy, tmp_path_factory.mktemp("server")) as started:
         yield started.bucket
 
 

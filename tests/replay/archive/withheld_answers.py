@@ -1,9 +1,10 @@
-"""Relay to an S3 server that withholds answers, or delivers requests late."""
+"""Relay to an S3 server that withholds answers, delivers requests late, or ends the server."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import NamedTuple
@@ -53,6 +54,8 @@ class AnswerRelay(ThreadingHTTPServer):
         """Number of writes so far, without those of leases: a timer renews them."""
         self.most_writes: int | None = None
         """Number of writes after which the store is away; None: it stays."""
+        self.at_last_write: Callable[[], None] | None = None
+        """Called while the server has the last of `most_writes`, to kill the server for example."""
         self._counting = Lock()
 
     @property
@@ -70,16 +73,29 @@ class AnswerRelay(ThreadingHTTPServer):
         with self._counting:
             if self.most_writes is not None and self.writes >= self.most_writes:
                 return None
-            self.writes += request.method == "PUT" and f"/{LEASES}/" not in request.path
+            is_write = request.method == "PUT" and f"/{LEASES}/" not in request.path
+            self.writes += is_write
+            is_last = is_write and self.writes == self.most_writes
+        if is_last and self.at_last_write is not None:
+            with ThreadPoolExecutor(1) as meanwhile:
+                meanwhile.submit(self.at_last_write)
+                return self._answered(request)
         if request.is_conditional_put and self.postponed is not None:
             self.postponed.append(request)
             return None
-        answer = self._forwarded(request)
+        answer = self._answered(request)
         may_be_withheld = request.is_conditional_put or request.method == "HEAD"
         if not may_be_withheld or not self.withheld[request.method]:
             return answer
         self.withheld[request.method] -= 1
         return None
+
+    def _answered(self, request: RelayedRequest) -> RelayedAnswer | None:
+        """Answer of the server; None if a kill of the server has prevented it."""
+        try:
+            return self._forwarded(request)
+        except (OSError, HTTPException):
+            return None
 
     def _forwarded(self, request: RelayedRequest) -> RelayedAnswer:
         upstream = HTTPConnection(self._upstream, timeout=PATIENCE_S)

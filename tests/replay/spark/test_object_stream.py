@@ -15,7 +15,7 @@ from replay.fleet.feed.feed_lock import LEASES
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.jars import JarsUnavailable, classpath, jar_alone
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.object_server import ObjectServer, object_server
+from tests.replay.archive.object_server import S3Proxy, running
 from tests.replay.cli.replay_calls import wait_for
 from tests.replay.feed.feed_laws import archived, feed_in, sorted_rows
 from tests.replay.process_groups import kill_group
@@ -54,9 +54,9 @@ def jars() -> str:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Proxy]:
     """A running object store."""
-    with object_server(tmp_path_factory.mktemp("server")) as started:
+    with running(S3Proxy, tmp_path_factory.mktemp("server")) as started:
         yield started
 
 
@@ -68,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 
 
 def test_a_killed_stream_is_continued(
-    cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
+    cluster: StandaloneCluster, server: S3Proxy, jars: str, tmp_path: Path
 ) -> None:
     """A run is refused until the killed driver's lease ends; the next one has a local feed's rows.
 
@@ -113,7 +113,7 @@ def test_a_killed_stream_is_continued(
 
 
 def test_a_stream_works_with_everything_in_an_object_store(
-    cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
+    cluster: StandaloneCluster, server: S3Proxy, jars: str, tmp_path: Path
 ) -> None:
     """With the archive in the store, too, two runs write the rows of a local feed."""
     place = f"s3a://{server.bucket.name}/everything"
@@ -133,7 +133,7 @@ def test_a_stream_works_with_everything_in_an_object_store(
 
 
 def test_a_stream_without_the_jars_is_refused(
-    cluster: StandaloneCluster, server: ObjectServer, tmp_path: Path
+    cluster: StandaloneCluster, server: S3Proxy, tmp_path: Path
 ) -> None:
     """The error says that Hadoop's jars are missing; no file is written."""
     for name, log in LOGS.items():
