@@ -285,12 +285,11 @@ class AttachedPlane:
 
     def _begin(self, request: CommandRequest) -> _QueuedRequest:
         job = _QueuedRequest(request)
-        job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         if self._locks.is_held(queue_of(request.command)):
             # The connector's earlier command may hold the lock while it waits for an idle moment.
-            # This call ends that wait, so that the new command gets the lock sooner. The new task
-            # awaits the lock before the earlier one continues, because it was scheduled first.
+            # This call ends that wait, so that the new command gets the lock sooner.
             self._idle.begin()
+        job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         self._running[request.command_id] = job
         job.task.add_done_callback(lambda task: self._ended(job, task))
         return job
@@ -333,12 +332,11 @@ class AttachedPlane:
                 await self._end_later(job, failure)
                 return
             self._answer_callers(job, answer)
-            comparison: Comparison | None = None
-            if have_appeared and is_success(answer):
-                # The comparison is likely to find no difference.
-                comparison = await self._compared_quickly(accepted, queue)
-            if comparison is None:
-                comparison = await self._compared(accepted, answer)
+            is_awaited = self._locks.is_awaited(queue)
+            if have_appeared and is_success(answer) and not (is_awaited or self._closed):
+                # The comparison is likely to find no difference, and no caller waits for it.
+                await self._idle.wait()
+            comparison = await self._compared(accepted, answer)
         # The next command of the connector may run from here on. In the trail, the record
         # *finished* of this command must precede the next command's records. So nothing is
         # awaited before `finished` queues its record; the trail keeps the order of appends.
@@ -439,22 +437,6 @@ class AttachedPlane:
             if comparison is not None and comparison.proves_plan:
                 return plan.outcome
         return Rejected(Reason.FAILED, UNKNOWN_OUTCOME.format(why))
-
-    async def _compared_quickly(self, accepted: AcceptedCommand, queue: str) -> Comparison | None:
-        """Compare without a request to the brokers if the connector's next command awaits the lock.
-
-        Otherwise wait for such a command, or for an idle moment. The next command's comparison has
-        the records that are folded after its acceptance.
-
-        None: no command awaits the lock, or a record may differ from the plan.
-        """
-        if not (self._locks.is_awaited(queue) or self._closed):
-            await self._idle.wait()
-        if not (self._locks.is_awaited(queue) and isinstance(accepted.plan, Plan)):
-            return None
-        connector = connector_of(accepted.request.command)
-        comparison = self._log.compared_folded(accepted.plan, accepted.since, connector)
-        return comparison if comparison is not None and comparison.as_planned else None
 
     async def _compared(
         self, accepted: AcceptedCommand, answer: AttachedAnswer

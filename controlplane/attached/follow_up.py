@@ -191,16 +191,10 @@ class LogFollowUp:
             read_to_end = (self.present.topics.config,)
         if not ({*topics} <= self.ends.keys() and await self.read_on(read_to_end)):
             return None
-        return self.compared_folded(plan, since, connector)
-
-    def compared_folded(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
-        """Compare a plan with the records that have been folded; None: some are not kept.
-
-        Later records are missing, such as changes by other clients that are not folded yet.
-        """
-        topics = self.present.topics
-        entries = self._recent.since(topics_of(plan, topics), since)
-        return None if entries is None else compare(plan, entries, topics, connector)
+        entries = self._recent.since(topics, since)
+        if entries is None:
+            return None
+        return compare(plan, entries, self.present.topics, connector)
 
     async def compared_now(self, plan: Plan, since: Ends, connector: str) -> Comparison:
         """Compare a plan with the records that are in the log since a point.
