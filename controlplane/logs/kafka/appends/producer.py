@@ -238,13 +238,27 @@ class KafkaProducer:
             answer = await asyncio.shield(queued.future)
         except asyncio.CancelledError:
             # `drop` or `stop` follows, and must not wait for the batch.
-            queued.failure(KafkaError("the call was cancelled"))
-            _retrieve_exceptions(queued.future)
+            self._end_batch(queued, KafkaError("the call was cancelled"))
             raise
         except Exception as failure:  # noqa: BLE001 - as `_answers` returns it
             # Another task may have called `drop`, which ends the batch and breaks this call.
-            answer = queued.future.exception() if queued.future.done() else failure
+            if not queued.future.done():
+                is_known = isinstance(failure, SEND_FAILURES)
+                self._end_batch(queued, failure if is_known else KafkaError(repr(failure)))
+                sender._in_flight.discard(leader)  # noqa: SLF001
+                sender._muted_partitions.discard(place)  # noqa: SLF001
+                self._wake_sender()
+            answer = queued.future.exception() or queued.future.result()
         return self._outcome(batch, answer, resent=queued.retry_count > 1)
+
+    def _end_batch(self, queued: Any, failure: Exception) -> None:
+        """Let a batch fail that was not queued, or waits for a retry.
+
+        aiokafka removes an ended batch from its pending ones, and fails if it is missing there.
+        """
+        self._producer._message_accumulator._pending_batches.add(queued)  # noqa: SLF001
+        queued.failure(failure)
+        _retrieve_exceptions(queued.future)
 
     def _wake_sender(self) -> None:
         """Wake aiokafka's task if a batch waits in its queue."""
@@ -337,6 +351,10 @@ class KafkaProducer:
         waiter = producer._txn_manager._transaction_waiter  # noqa: SLF001
         _retrieve_exceptions(*([] if waiter is None else [waiter]))
         await producer.client.close()
+        # `close` ends the task that would set this future: a batch of `_send_at_once` may await it.
+        metadata = producer.client._md_update_fut  # noqa: SLF001
+        if metadata is not None and not metadata.done():
+            metadata.set_result(False)
 
 
 class ProducerOwner:
