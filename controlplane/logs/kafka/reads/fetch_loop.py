@@ -104,7 +104,7 @@ class FetchLoop:
         it otherwise, or a fetch has returned it. At the position of a committed read, every
         earlier transaction has ended, so a fetch would return the same records.
         """
-        if self._reported is not None:
+        if self._reported is not None and own.partition in self.positions:
             self._own.append(own)
             self._changed.set()
 
