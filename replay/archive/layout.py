@@ -30,7 +30,7 @@ _STEM = 200
 WRITER_DIGITS = 8
 """Digits of the random part of file names that keeps the files of two merges apart."""
 
-_MANIFEST = re.compile(r"[0-9]{10,}\.json")
+_MANIFEST = re.compile(r"[0-9]{10}\.json")
 """Other programs may leave copies beside the manifests, such as `0000000001 (1).json`."""
 
 _OF_MERGE = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}-[0-9a-f]{{{WRITER_DIGITS}}}\.[a-z.]+$")

@@ -34,6 +34,9 @@ BLOCKS_PER_PROCESS = 3
 """Number of blocks into which the clusters of a process are divided. The processes end at about the
 same time, and each has many plans to make at once."""
 
+MOST_IN_BLOCK = 2 * PLANS_AT_ONCE
+"""Greatest number of plans that a process holds before it returns them: some take half a MB."""
+
 
 def planned_each(
     plan: Callable[[str], T], clusters: Sequence[str], moments: Sequence[str | None]
@@ -47,7 +50,7 @@ def planned_each(
     if processes == 1:
         yield from planned_here(plan, clusters)
         return
-    size = -(-len(clusters) // (processes * BLOCKS_PER_PROCESS))
+    size = min(MOST_IN_BLOCK, -(-len(clusters) // (processes * BLOCKS_PER_PROCESS)))
     blocks = [clusters[start : start + size] for start in range(0, len(clusters), size)]
     done = 0
     try:

@@ -233,7 +233,7 @@ class OpenArchive(Generic[FrameT]):
             UnknownRelease: a release is unknown, or of a line newer than all known ones.
         """
         before, after = self._profile(start), self._profile(goal)
-        check_predictable(start, goal)
+        check_predictable(*names_in(start), *names_in(goal))
         question = FleetQuestion(self._source, moment_text(as_of), (before, after))
         rollout = member(RolloutMode, "mode", mode) if mode else None
         table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)

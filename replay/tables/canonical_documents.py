@@ -45,8 +45,10 @@ _INTEGER = r"0|-?[1-9][0-9]{0,17}"
 
 _VALUE = rf'(?:"{_PLAIN}"|{_INTEGER}|true|false|null)'
 
-_NAME = r'\["[ !#-\[\]-~]*",'
-"""Beginning of a key with a connector's name, which may hold any word."""
+_NAME = r'\["(?:[ !#-+\--\[\]-~][ !#-\[\]-~]*)?",'
+"""Beginning of a key with a connector's name, which may hold any word.
+
+No name begins with a comma: the first quote that a comma follows ends the name."""
 
 _STEM = f"(?i:{'|'.join(map(re.escape, SECRET_STEMS))})"
 

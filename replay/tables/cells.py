@@ -88,12 +88,8 @@ def rebatched(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows += len(piece)
         while rows >= BATCH_ROWS:
             table = pa.Table.from_batches(held)
-            yield _one_batch(table.slice(0, BATCH_ROWS))
+            yield from table.slice(0, BATCH_ROWS).combine_chunks().to_batches()
             held = table.slice(BATCH_ROWS).to_batches()
             rows -= BATCH_ROWS
     if rows:
-        yield _one_batch(pa.Table.from_batches(held))
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()

@@ -130,8 +130,8 @@ def _worker_records(state: ClusterState) -> _WorkerRecords:
     connectors = np.full(len(part.values), _ODD)
     for first in range(0, len(connectors), BLOCK_ROWS):
         block = slice(first, first + BLOCK_ROWS)
-        block_keys = pa.array(list(islice(keys, BLOCK_ROWS)), pa.binary())
-        block_values = pa.array(list(islice(values, BLOCK_ROWS)), pa.binary())
+        block_keys = pa.array(list(islice(keys, BLOCK_ROWS)), pa.large_binary())
+        block_values = pa.array(list(islice(values, BLOCK_ROWS)), pa.large_binary())
         is_plain = canonical_keys.among(block_keys)
         is_plain &= canonical_values.among(block_values) | ~_is_valid(block_values)
         names = _halves(block_keys.filter(pa.array(is_plain)), 0).dictionary_encode()
@@ -139,7 +139,7 @@ def _worker_records(state: ClusterState) -> _WorkerRecords:
         own_numbers = np.array([numbers.setdefault(name, len(numbers)) for name in texts], int)
         connectors[block][is_plain] = own_numbers[names.indices.to_numpy()]
         for column, block_column in zip(columns, (block_keys, block_values), strict=True):
-            column.append(block_column.cast(pa.large_binary()))  # may exceed 2 GB together
+            column.append(block_column)
     whole_keys, whole_values = map(pa.concat_arrays, columns)
     hiding = frozenset(_hiding(part, canonical_keys))
     return _WorkerRecords(whole_keys, whole_values, connectors, list(numbers), hiding)

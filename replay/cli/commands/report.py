@@ -22,6 +22,7 @@ from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cluster_records import ClusterRecords
+from replay.compat import check_predictable
 from replay.report import ClusterFacts, PageLimits, ReportTask, page
 from replay.report.fleet_facts import RecordStream
 
@@ -71,6 +72,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_place(file)
     profile = read_profile(release)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
+    check_predictable(*goals)
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     task = _FactsTask(ReportTask(profile, towards, limits, requests=requests))
