@@ -101,6 +101,13 @@ def test_unwritable_places_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_predicts_no_release_too_new(tmp_path: Path) -> None:
+    """Nobody knows the effects of a release that is newer than all known lines."""
+    result = call("report", ROLL, "--to", tmp_path / "page.html", "--towards", "9.9")
+    assert "release 9.9 is newer than" in refusal(result)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_page_names_the_user(tmp_path: Path) -> None:
     """The page names the principal from an audit stream."""
     event = '{"at_ms": 1795215001000, "user": "bob", "path": "/connectors/orders/config"}'
