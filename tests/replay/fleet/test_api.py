@@ -366,14 +366,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         archive.audit(thresholds={"stall-ms": 0})
 
 
-@pytest.mark.parametrize("names", [b"pages", [b"pages"], [None], 3.9])
-def test_a_name_is_a_text(archive: OpenArchive[pa.Table], names: Any) -> None:
-    """No connector has a name of another type, so a table would silently lack rows."""
-    for query in (archive.timeline, archive.history, lambda name: archive.state(release=name)):
-        with pytest.raises(TypeError, match=r"^a (name|release) is a text, such as "):
-            query(names)
-
-
 def test_an_unknown_release_is_named(archive: OpenArchive[pa.Table]) -> None:
     """A release that is too new is read as the newest known one, each time with a warning."""
     for _ in range(2):

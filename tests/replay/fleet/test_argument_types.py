@@ -10,6 +10,7 @@ import replay
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in
 
 LIST: Any = ["orders"]
+BYTES: Any = b"orders"
 NUMBER: Any = 7
 
 
@@ -26,6 +27,7 @@ NO_TEXTS: tuple[tuple[Callable[[Any], object], str], ...] = (
         r"a name is a text, such as 'orders', not \['orders'\]",
     ),
     (lambda archive: archive.history("pages", None), "a name is a text, .* not None"),
+    (lambda archive: archive.timeline(BYTES), "a name is a text, .* not 111"),
     (lambda archive: archive.timeline(NUMBER), "a name is a text, .* not 7"),
     (lambda archive: archive.timeline([LIST]), r"a name is a text, .* not \['orders'\]"),
     (lambda archive: archive.diff("config@3", connectors=NUMBER), "a name is a text, .* not 7"),
