@@ -18,6 +18,7 @@ from controlplane.core.views.diff import Change, connector_names, differences
 from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
+from replay.fleet.answer_warnings import warn_of_plans
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.progress import Advance
@@ -144,6 +145,7 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         if isinstance(comparison, ClusterProblem):
             yield comparison
         else:
+            warn_of_plans(comparison.plans)
             yield from comparison.batches()
 
 

@@ -97,6 +97,10 @@ class OpenArchive(Generic[FrameT]):
     `unreadable="raise"`, such a cluster causes the error `UnreadableCluster` instead, whatever the
     table. Only the feed of `follow` continues: its table `batches` names the cluster.
 
+    Records may be missing in the archive, for instance after a retention. Then an `UncertainAnswer`
+    warning tells what is unknown, and the earliest certain moment. `summaries()`, `partitions()`,
+    `write_state()` and `write_diff()` have columns for this instead.
+
     Arguments that take several names (`connectors`, `tables`) also take one name. A name or moment
     that is no text raises a TypeError.
     """
@@ -372,6 +376,8 @@ class OpenArchive(Generic[FrameT]):
     def _state_frames(self, moment: str | None, profiles: tuple[Profile, ...]) -> dict[str, Any]:
         """All tables of the state."""
         queries = {table: StateTableQuery(table, moment, profiles) for table in STATE_SCHEMAS}
+        for table in [*queries][1:] if self._spark is None else []:  # one warning per cluster
+            queries[table] = msgspec.structs.replace(queries[table], is_silent=True)
         if self._spark is not None:
             return {table: self._table(query) for table, query in queries.items()}
         parts: dict[str, list[pa.Table]] = {table: [] for table in queries}
