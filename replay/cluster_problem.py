@@ -6,12 +6,12 @@ this module decides how a sentence names the cluster of an error.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 from controlplane.core.moments import UnknownMoment
-from replay.errors import ReplayError
+from replay.errors import ArchiveBusy, ReplayError
 
 T = TypeVar("T")
 
@@ -41,6 +41,10 @@ class ClusterProblem(NamedTuple):
         return re.search(rf"\bcluster(={name}/| {name}(?![\w.-]))", self.problem) is not None
 
 
+class BusyCluster(ClusterProblem):
+    """Cluster whose files a merge has removed since it was opened. A new opening may succeed."""
+
+
 @contextmanager
 def errors_of(cluster: str) -> Iterator[None]:
     """Let errors of this block name the cluster in `ReplayError.cluster`."""
@@ -52,9 +56,16 @@ def errors_of(cluster: str) -> Iterator[None]:
 
 
 def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | ClusterProblem:
-    """Return an answer about a cluster, or the problem that prevents it."""
+    """Return an answer about a cluster, or the problem that prevents it.
+
+    After `ArchiveBusy`, there is a second attempt. An answer that opens the cluster then succeeds.
+    """
     try:
+        with suppress(ArchiveBusy):
+            return answer()
         return answer()
+    except ArchiveBusy as error:
+        return BusyCluster(cluster, str(error))
     except OF_ONE_CLUSTER as error:
         return ClusterProblem(cluster, str(error))
 
@@ -62,14 +73,16 @@ def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | Clu
 def answers_of_each(
     names: Iterable[str], ask: Callable[[str], T], failed: dict[str, str]
 ) -> dict[str, T]:
-    """Return the answers about clusters by name; problems are added to `failed`."""
+    """Return the answers about clusters by name; problems are added to `failed`.
+
+    There is one attempt, because `ask` may write to the archive.
+    """
     answers: dict[str, T] = {}
     for name in names:
-        answer = attempted(name, partial(ask, name))
-        if isinstance(answer, ClusterProblem):
-            failed[name] = answer.problem
-        else:
-            answers[name] = answer
+        try:
+            answers[name] = ask(name)
+        except OF_ONE_CLUSTER as error:
+            failed[name] = str(error)
     return answers
 
 
@@ -84,9 +97,21 @@ def parts_or_problem(answers: Iterable[T | ClusterProblem]) -> list[T] | Cluster
 
 
 def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | ClusterProblem]:
-    """Yield the rows of an answer about a cluster; last, the problem that ends it."""
+    """Yield the rows of an answer about a cluster; last, the problem that ends it.
+
+    After `ArchiveBusy` before the first row, there is a second attempt.
+    """
+
+    def begun() -> Iterator[T]:
+        every = iter(rows())
+        return chain(list(islice(every, 1)), every)
+
+    answer: Iterator[T] | ClusterProblem = attempted(cluster, begun)
+    if isinstance(answer, ClusterProblem):
+        yield answer
+        return
     try:
-        yield from rows()
+        yield from answer
     except OF_ONE_CLUSTER as error:
         yield ClusterProblem(cluster, str(error))
 

@@ -7,7 +7,7 @@ An offset is missing for one of three reasons:
 - Retention has removed the record from the archive.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -39,6 +39,10 @@ misses no tombstone: by default, Kafka keeps one for 24 hours (`delete.retention
 stores the end time of a look, not its start. So the limit is half of the 24 hours: the other half
 allows for a look of up to 12 hours.
 """
+
+
+SHOWN = 5
+"""Gaps or doubts listed in a message about a cluster. `replay timeline -o json` has all of both."""
 
 
 class DoubtKind(Enum):
@@ -166,6 +170,34 @@ def certain_sentence(ends: EndVector | None) -> str:
             "two captures, or the last capture did not reach the end of the log"
         )
     return f"certain from {msgspec.json.encode(ends).decode()}"
+
+
+class UncertainAnswer(UserWarning):
+    """An answer about a cluster is not certain, because records are missing in the archive.
+
+    The message has the lines that commands print: gaps, doubts, and the earliest certain moment.
+    """
+
+
+def gap_sentences(gaps: Sequence[str]) -> list[str]:
+    """Sentences about the gaps of a cluster, for people; at most `SHOWN` gaps are listed."""
+    rest = len(gaps) - SHOWN
+    ending = f"… and {rest} more gaps; `replay verify -o json` has all"
+    return [*gaps[:SHOWN], *([ending] if rest > 0 else [])]
+
+
+def doubt_sentences(answers: Sequence[AnswerDoubts]) -> list[str]:
+    """Doubts about the answers of a cluster, then the earliest certain moments, for people.
+
+    At most `SHOWN` doubts are listed. Doubts of kind `DERIVED` are left out: they concern only
+    facts that need earlier records. A cluster that uses transactions always has such doubts.
+    """
+    every = dict.fromkeys(doubt for answer in answers for doubt in answer.doubts)
+    grave = [doubt.sentence for doubt in every if doubt.kind is not DoubtKind.DERIVED]
+    rest = len(grave) - SHOWN
+    ending = f"… and {rest} more like these; `replay timeline -o json` has all"
+    moments = dict.fromkeys(answer.certain_sentence for answer in answers)
+    return [*grave[:SHOWN], *([ending] if rest > 0 else []), *filter(None, moments)]
 
 
 def _removed(doubt: Doubt) -> str:

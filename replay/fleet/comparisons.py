@@ -15,9 +15,10 @@ from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import Change, connector_names, differences
-from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
+from replay.cluster_problem import BusyCluster, ClusterProblem, attempted, parts_or_problem
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
+from replay.fleet.answer_warnings import warn_of_plans
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.progress import Advance
@@ -131,10 +132,23 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         before, after = folds
         return ComparedStates(before, after, self.connectors)
 
-    def comparison(self, source: ArchiveSource, cluster: str) -> ComparedStates | ClusterProblem:
-        """Plan and fold both sides; if a side fails, return its problem."""
-        queries = self.queries(source, cluster)
-        return queries if isinstance(queries, ClusterProblem) else self.compared(queries)
+    def comparison(
+        self,
+        source: ArchiveSource,
+        cluster: str,
+        planned: Sequence[StateQuery] | ClusterProblem | None = None,
+    ) -> ComparedStates | ClusterProblem:
+        """Fold both sides, which may be planned; if a side fails, return its problem.
+
+        If a merge has removed files since the sides were opened, they are opened again.
+        """
+        if planned is None:
+            planned = self.queries(source, cluster)
+        compared = planned if isinstance(planned, ClusterProblem) else self.compared(planned)
+        if isinstance(planned, ClusterProblem) or not isinstance(compared, BusyCluster):
+            return compared
+        again = self.queries(source, cluster, [query.plan.ends for query in planned])
+        return again if isinstance(again, ClusterProblem) else self.compared(again)
 
     def batches(
         self, source: ArchiveSource, cluster: str
@@ -144,6 +158,7 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         if isinstance(comparison, ClusterProblem):
             yield comparison
         else:
+            warn_of_plans(comparison.plans)
             yield from comparison.batches()
 
 

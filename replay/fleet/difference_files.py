@@ -118,7 +118,7 @@ class DifferenceTask(msgspec.Struct, frozen=True):
         Raises:
             NotWritable: no room, or no permission.
         """
-        states = queries if isinstance(queries, ClusterProblem) else self.query.compared(queries)
+        states = self.query.comparison(self.source, cluster, queries)
         if isinstance(states, ClusterProblem):
             return ComparedCluster(cluster, problem=states)
         place = f"{DIFFERENCES_TABLE}/cluster={cluster}"

@@ -20,8 +20,10 @@ from replay.cluster_records import ClusterRecords
 from replay.compat import RolloutMode, roll, steps_of
 from replay.compat.assessment_report import ReportedAssessment
 from replay.compat.compat_task import CompatTask
+from replay.doubts import AnswerDoubts
 from replay.engine.coverage.archive_coverage import coverage
 from replay.engine.executors import Executor
+from replay.fleet.answer_warnings import warn_of_doubts
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.table_run import OnUnreadable, skip_or_raise
@@ -45,7 +47,7 @@ class FleetAnswer(NamedTuple):
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
         for problem in self.problems:
-            skip_or_raise(problem, unreadable)
+            skip_or_raise(problem.line, unreadable)
         return self.table
 
 
@@ -107,7 +109,7 @@ def audit_table(
         BadThreshold: a threshold is unknown or has an invalid value.
     """
     task = AuditTask(question.profiles[0], read_thresholds(changes))
-    outcomes, problems = _judged(question, task, clusters, by)
+    outcomes, problems = _judged(question, task, clusters, by, past=True)
     findings = fleet_findings(outcome.audited for outcome in outcomes)
     rows = [finding_row(finding) for finding in findings]
     return FleetAnswer(pa.Table.from_pylist(rows, FINDINGS), problems)
@@ -153,16 +155,33 @@ def _verdict_rows(assessment: ReportedAssessment) -> Iterator[RowDocument]:
 # --- judgements of records ------------------------------------------------------------------
 
 
+class ClusterJudgement(NamedTuple, Generic[T]):
+    """Judgement of the records of one cluster, with its gaps and doubts."""
+
+    cluster: str
+    result: T
+    gaps: list[str]
+    doubts: AnswerDoubts
+
+
 class RecordsTask(msgspec.Struct, Generic[T], frozen=True):
     """Task: open one cluster, and judge its records."""
 
     source: ArchiveSource
     moment: str | None
     judge: Callable[[ClusterRecords], T]
+    past: bool
+    """True if the judgement also depends on the states before the moment."""
 
-    def __call__(self, name: str) -> Iterator[T | ClusterProblem]:
+    def __call__(self, name: str) -> Iterator[ClusterJudgement[T] | ClusterProblem]:
         """Yield the judgement of a cluster, or its problem."""
-        yield attempted(name, lambda: self.judge(self.source.records(name, self.moment)))
+        yield attempted(name, lambda: self._judged(name))
+
+    def _judged(self, name: str) -> ClusterJudgement[T]:
+        log = self.source.records(name, self.moment)
+        gaps = [gap.sentence for gap in log.gaps]
+        doubts = log.past_doubts if self.past else log.doubts
+        return ClusterJudgement(name, self.judge(log), gaps, doubts)
 
 
 def _judged(
@@ -170,14 +189,17 @@ def _judged(
     judge: Callable[[ClusterRecords], T],
     clusters: Sequence[str],
     by: Executor,
+    *,
+    past: bool = False,
 ) -> tuple[list[T], list[ClusterProblem]]:
-    """Judgements and problems, in the order of the clusters."""
-    task = RecordsTask(question.source, question.moment, judge)
+    """Judgements and problems, in the order of the clusters; warn of uncertain judgements."""
+    task = RecordsTask(question.source, question.moment, judge, past)
     judgements: list[T] = []
     problems: list[ClusterProblem] = []
     for answer in chain.from_iterable(by.run(task, clusters)):
         if isinstance(answer, ClusterProblem):
             problems.append(answer)
         else:
-            judgements.append(answer)
+            warn_of_doubts(answer.cluster, answer.gaps, [answer.doubts])
+            judgements.append(answer.result)
     return judgements, problems

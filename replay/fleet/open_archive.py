@@ -26,7 +26,6 @@ from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import (
     ArchiveSource,
-    OpenedSource,
     UnreadableCluster,
     profiles_named,
 )
@@ -41,7 +40,7 @@ from replay.fleet.fleet_choice import fleet_of
 from replay.fleet.fleet_tables import audit_table, cluster_table, compat_table, partition_table
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import HistoryQuery, IntervalQuery, StateTableQuery, TableQuery
-from replay.fleet.table_run import OnUnreadable, TableWork
+from replay.fleet.table_run import OnUnreadable, TableWork, tables_of_cluster
 from replay.progress import ProgressListener
 from replay.tables.schemas import STATE_SCHEMAS
 
@@ -96,6 +95,10 @@ class OpenArchive(Generic[FrameT]):
     a `SkippedCluster` warning names it. A task of Spark writes the warning to its log. With
     `unreadable="raise"`, such a cluster causes the error `UnreadableCluster` instead, whatever the
     table. Only the feed of `follow` continues: its table `batches` names the cluster.
+
+    Records may be missing in the archive, for instance after a retention. Then an `UncertainAnswer`
+    warning tells what is unknown, and the earliest certain moment. `summaries()`, `partitions()`,
+    `write_state()` and `write_diff()` have columns for this instead.
 
     Arguments that take several names (`connectors`, `tables`) also take one name. A name or moment
     that is no text raises a TypeError.
@@ -372,15 +375,16 @@ class OpenArchive(Generic[FrameT]):
     def _state_frames(self, moment: str | None, profiles: tuple[Profile, ...]) -> dict[str, Any]:
         """All tables of the state."""
         queries = {table: StateTableQuery(table, moment, profiles) for table in STATE_SCHEMAS}
+        for table in [*queries][1:] if self._spark is None else []:  # one warning per cluster
+            queries[table] = msgspec.structs.replace(queries[table], is_silent=True)
         if self._spark is not None:
             return {table: self._table(query) for table, query in queries.items()}
-        parts: dict[str, list[pa.Table]] = {table: [] for table in queries}
-        for cluster in self.names:
-            source = OpenedSource(*msgspec.structs.astuple(self._source))
-            for table, query in queries.items():
-                work = TableWork(query, source, [cluster], self._unreadable)
-                parts[table].append(self._fleet.frame(work))
-        return {table: pa.concat_tables(tables) for table, tables in parts.items()}
+        parts = [
+            tables_of_cluster(queries, self._source, cluster, self._unreadable)
+            for cluster in self.names
+        ]
+        parts.append({table: query.schema.empty_table() for table, query in queries.items()})
+        return {table: pa.concat_tables(part[table] for part in parts) for table in queries}
 
     def _small(self, table: pa.Table) -> FrameT:
         """A table that lies in this process, as Arrow table or data frame like the other tables."""

@@ -29,7 +29,7 @@ from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.query import StateQuery
 from replay.engine.states.order_marks import OrderMarks
-from replay.errors import NotWritable, ReplayError
+from replay.errors import ArchiveBusy, NotWritable, ReplayError
 from replay.fleet.cluster_summaries import (
     ClusterCut,
     FleetQuestion,
@@ -151,7 +151,11 @@ class StateTask(msgspec.Struct, frozen=True):
         if isinstance(query, ClusterProblem):
             return query
         marked = self.folder is not None and CONNECTORS_TABLE in self.tables
-        return folded(query, offsets=self.offsets, marked=marked)
+        try:
+            return folded(query, offsets=self.offsets, marked=marked)
+        except ArchiveBusy:  # a merge has removed files: open the cluster again
+            again = self.question.query(query.plan.cluster, query.plan.ends)
+            return folded(again, offsets=self.offsets, marked=marked)
 
     def _write_tables(
         self, state: ClusterState, cluster: str, marks: OrderMarks | None

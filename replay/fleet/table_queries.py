@@ -15,6 +15,7 @@ from replay.engine.local_engine import LocalEngine
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.slices import LIMITS
 from replay.engine.states.order_marks import OrderMarks, ReducedParts
+from replay.fleet.answer_warnings import warn_of_plans
 from replay.fleet.archive_source import ArchiveSource, check_files_of
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.order_facts import order_facts
@@ -42,6 +43,7 @@ class TableQuery(Protocol):
     ) -> Iterator[pa.RecordBatch | ClusterProblem]:
         """Make the rows of one cluster. An error comes before the first row.
 
+        `UncertainAnswer` warns of an answer that is not certain, once before the first row.
         In a trusted archive, a damaged file can end a timeline or a history after some rows. If a
         side of a comparison is unreadable, its problem is yielded in place of rows.
 
@@ -62,6 +64,8 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     marked_rows: int = LIMITS.fold_rows
     """Number of rows of offsets up to which order-dependent facts are searched. With more rows,
     none are searched."""
+    is_silent: bool = False
+    """True if another query of the same moment warns of doubts."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -75,6 +79,8 @@ class StateTableQuery(msgspec.Struct, frozen=True):
         read = plan.only(table.topics(plan.topics, list(plan.ends)))
         reduced = local.reduced(read, profiles)
         marks = self._marks(local, plan, list(zip(read.busy, reduced, strict=True)))
+        if not self.is_silent:
+            warn_of_plans([plan])
         for state in local.states_of(read, profiles, reduced):
             order = order_facts(marks, state) if marks else None
             yield from table.batches(self.schema, cluster, state, order)
@@ -122,6 +128,7 @@ class IntervalQuery(msgspec.Struct, frozen=True):
         """Make the rows while the records are read."""
         job = self.job(source, cluster)
         check_files_of(job.cluster, job.plan)
+        warn_of_plans([job.plan])
         document = interval_documents(job)
         rows = (document(shared) for _, shared in timelines([job], lambda _: None))
         return batches(INTERVALS, plain_rows(INTERVALS, rows))
@@ -160,6 +167,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
         jobs = self.jobs(source, cluster)
         for job in jobs[:1]:  # all jobs have the same plan
             check_files_of(job.cluster, job.plan)
+            warn_of_plans([job.plan])
         steps = ((job, step) for job in jobs for step in history_steps(job))
         rows = (row for job, step in steps for row in history_rows(job, step.effects))
         return batches(EVENTS, plain_rows(EVENTS, rows))

@@ -22,6 +22,7 @@ from controlplane.core import views
 from controlplane.core.state import ClusterState
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.slices import PlanSlice, TaskLimits, slices
 from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_content
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
@@ -59,6 +60,8 @@ class LargeCluster(msgspec.Struct, frozen=True):
     fold: BucketFold
     slices: tuple[PlanSlice, ...]
     """Slices of all partitions of its offsets topics."""
+    plan: ReadPlan
+    """Plan without its parts, for gaps and doubts."""
 
     @property
     def cluster(self) -> str:
@@ -105,7 +108,7 @@ class PlanTask(msgspec.Struct, frozen=True):
         )
         part_slices = (each for part in parts for each in slices(local.cluster, part, limits))
         context = read_context(local, question.profiles)
-        return LargeCluster(cut, context, fold, tuple(part_slices))
+        return LargeCluster(cut, context, fold, tuple(part_slices), plan.brief)
 
 
 def _own_topics(state: ClusterState) -> dict[str, str]:

@@ -17,6 +17,7 @@ from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
 from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.state_digest import offsets_sum
+from replay.fleet.answer_warnings import warn_of_plans
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
 from replay.fleet.comparisons import DifferenceQuery
@@ -76,6 +77,7 @@ class SparkFleet:
         frame = query_frame(self._session, work._replace(clusters=names))
         if not large:
             return frame
+        warn_of_plans([each.plan for each in large])
         make = partial(offset_rows, unreadable=work.unreadable)
         return frame.unionAll(bucket_frame(self._session, large, self._limits, make, OFFSETS))
 
@@ -154,7 +156,7 @@ def _facts_by_cluster(parts: Sequence[StateSummary]) -> dict[str, MarksByRelease
 def offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
     """Rows of the table of offsets; an unreadable cluster is named in the log of its task."""
     if bucket.problem is not None:
-        skip_or_raise(ClusterProblem(bucket.cluster, bucket.problem), unreadable)
+        skip_or_raise(ClusterProblem(bucket.cluster, bucket.problem).line, unreadable)
     for state in bucket.states:
         yield from STATE_TABLES[OFFSETS_TABLE].batches(OFFSETS, bucket.cluster, state)
 

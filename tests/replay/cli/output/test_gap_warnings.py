@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
-from replay.cli.output.gap_warnings import SHOWN
+from replay.doubts import SHOWN
 from replay.engine.ordered_records import missing
 from replay.gaps import OffsetGap
 from tests.recorded_requests import recorded_entries
