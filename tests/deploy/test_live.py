@@ -73,7 +73,13 @@ def test_make_history_refuses_a_bad_release_first(clone: Path) -> None:
     """`make history` imports nothing if the release is unknown."""
     ready = clone / ".venv" / ".ready"
     ready.touch()
-    words = ["make", f"BIN={clone}/.venv/bin", f"READY={ready}", f"DEMO={clone}/.cache/x.db"]
+    words = [
+        "make",
+        "--no-print-directory",
+        f"BIN={clone}/.venv/bin",
+        f"READY={ready}",
+        f"DEMO={clone}/.cache/x.db",
+    ]
     done = subprocess.run(
         [*words, "history", "RELEASE=foo"], cwd=ROOT, capture_output=True, text=True, check=False
     )
