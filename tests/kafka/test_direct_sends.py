@@ -62,6 +62,19 @@ async def until_queued_again(producer: KafkaProducer) -> None:
     await until(is_queued)
 
 
+async def waiting_for_a_leader(
+    cluster: Cluster, topic: str
+) -> tuple[KafkaProducer, asyncio.Task[list[int | SendFailed]]]:
+    """Producer without brokers, and the call whose batch is in its queue for a retry."""
+    producer = KafkaProducer(cluster, WriteLimits())
+    await producer.start()
+    await producer.send(batches_in(producer, topic))
+    lose_brokers(producer)
+    sending = asyncio.create_task(producer.send_each(batches_in(producer, topic)))
+    await until_queued_again(producer)
+    return producer, sending
+
+
 async def test_an_unexpected_failure_replaces_the_producer(broker: Broker, topic: str) -> None:
     """A login without a token fails with an error that aiokafka does not know."""
     async with cluster_of(broker) as cluster:
@@ -86,12 +99,7 @@ async def test_an_unexpected_failure_replaces_the_producer(broker: Broker, topic
 async def test_a_drop_ends_a_batch_that_awaits_a_leader(broker: Broker, topic: str) -> None:
     """Another append has failed, so the producer is dropped while this batch waits."""
     async with cluster_of(broker) as cluster:
-        producer = KafkaProducer(cluster, WriteLimits())
-        await producer.start()
-        await producer.send(batches_in(producer, topic))
-        lose_brokers(producer)
-        sending = asyncio.create_task(producer.send_each(batches_in(producer, topic)))
-        await until_queued_again(producer)
+        producer, sending = await waiting_for_a_leader(cluster, topic)
         await producer.drop()
         (outcome,) = await sending
         assert isinstance(outcome, SendFailed)
@@ -104,12 +112,7 @@ async def test_a_cancelled_batch_that_awaits_a_leader_logs_nothing(
     defects: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: defects.append(context))
     async with cluster_of(broker) as cluster:
-        producer = KafkaProducer(cluster, WriteLimits())
-        await producer.start()
-        await producer.send(batches_in(producer, topic))
-        lose_brokers(producer)
-        sending = asyncio.create_task(producer.send_each(batches_in(producer, topic)))
-        await until_queued_again(producer)
+        producer, sending = await waiting_for_a_leader(cluster, topic)
         sending.cancel()
         await asyncio.wait([sending])
         await producer.drop()
