@@ -211,13 +211,17 @@ class SharedAction:
 
     async def __call__(self) -> None:
         """Wait for a run that begins after this call; raises what that run raises."""
+        await self.begin()
+
+    def begin(self) -> asyncio.Future[None]:
+        """Return the future of a run that begins after this call."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_after(self._current))
             self._next.add_done_callback(retrieve_exception)
-        await asyncio.shield(self._next)
+        return asyncio.shield(self._next)
 
     async def _run_after(self, previous: asyncio.Task[None] | None) -> None:
-        if previous is not None:
+        if previous is not None and not previous.done():
             await asyncio.wait([previous])
         # This run has begun, so later calls need another one.
         self._current, self._next = self._next, None

@@ -463,7 +463,10 @@ class Controller:
     async def _state_to_decide_on(self, job: QueuedCommand) -> ClusterState:
         """State for a decision; read to the end of the log if other writers' records matter."""
         if job.depends_on_others:
-            await self._read_to_end()
+            reading = self._read_to_end.begin()
+            if len(self._running) == 1:  # other commands would change the state meanwhile
+                await self._decider.decide_early(self.state, job.request.command)
+            await reading
         return await self._state_for(job.request.command, job.profile)
 
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:

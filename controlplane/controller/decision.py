@@ -1,6 +1,8 @@
 """Decisions: answers the questions of `decide` about hooks and groups until it has a plan."""
 
+import asyncio
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +24,7 @@ from controlplane.core.plan import (
     AskGroup,
     AskHook,
     AskRemoteOffsets,
+    Decision,
     GroupOffsets,
     HookOutcome,
     HookSuccess,
@@ -31,7 +34,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import in_thread_if_large
+from controlplane.event_loop import LARGE, in_thread_if_large
 
 
 def _decision_size(state: ClusterState, command: AnyCommand) -> int:
@@ -72,6 +75,14 @@ def _remote_unreadable(question: AskRemoteOffsets, cause: str) -> Rejected:
     return Rejected(Reason.FAILED, text, cause)
 
 
+class _EarlyDecision(NamedTuple):
+    """Complete decision on a state that was perhaps not the state at the end of the log."""
+
+    state: ClusterState
+    command: AnyCommand
+    decision: Decision
+
+
 class Decider:
     """Decides as one worker does. Hooks that may block run in threads of their own."""
 
@@ -83,6 +94,7 @@ class Decider:
     ) -> None:
         self.context = context
         self.outside = outside
+        self._early: _EarlyDecision | None = None
         self._hook_calls = HookCalls(hook_timeout_ms, outside)
 
     def close(self, closed: Exception | None = None) -> None:
@@ -109,9 +121,11 @@ class Decider:
         context = self._context_of(state.profile)
         believed: list[AskHook] = []
         size = _offset_count(state, command) + _decision_size(state, command)
+        decision = self._take_early(state, command) if complete else None
         while True:
-            deciding = partial(decide, state, command, context, complete=complete)
-            decision = await in_thread_if_large(deciding, size)
+            if decision is None:
+                deciding = partial(decide, state, command, context, complete=complete)
+                decision = await in_thread_if_large(deciding, size)
             match decision:
                 case Plan() if believed:
                     assumed = dict.fromkeys((*decision.assumed, *map(hook_assumption, believed)))
@@ -119,12 +133,13 @@ class Decider:
                 case Plan() | Rejected():
                     return decision
                 case AskHook():
-                    blocks = context.plugins.may_block(decision.connector_class, context.profile)
-                    if believe_hooks and blocks:
+                    if believe_hooks:
                         believed.append(decision)
                         outcome: HookOutcome = HookSuccess(definite=False)
                     else:
-                        outcome = await self._call_hook(decision, context)
+                        hook = context.plugins.hook(decision.connector_class, context.profile)
+                        assert hook is not None  # `decide` calls the hooks of unknown classes
+                        outcome = await self._hook_calls.outcome(hook, decision)
                     hooks = (*context.hooks, outcome)
                     context = msgspec.structs.replace(context, hooks=hooks)
                 case AskGroup():
@@ -144,6 +159,27 @@ class Decider:
                         return _remote_unreadable(decision, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, remote=remote)
                     size += len(remote.values)
+            decision = None
+
+    async def decide_early(self, state: ClusterState, command: AnyCommand) -> None:
+        """Decide while a request for the end of the log is under way, unless this takes long.
+
+        If the state is still the same at the end of the log, `decided` need not decide again. A
+        decision is pure, so an early one has no other effect.
+        """
+        if _offset_count(state, command) + _decision_size(state, command) > LARGE:
+            return
+        await asyncio.sleep(0)  # lets the request be sent
+        context = self._context_of(state.profile)
+        decision = decide(state, command, context, complete=True)
+        self._early = _EarlyDecision(state, command, decision)
+
+    def _take_early(self, state: ClusterState, command: AnyCommand) -> Decision | None:
+        """Return the early decision on this very state and command, at most once."""
+        early, self._early = self._early, None
+        if early is None or early.state is not state or early.command is not command:
+            return None
+        return early.decision
 
     async def with_complete_outcome(
         self, state: ClusterState, command: AnyCommand, plan: Plan
@@ -153,18 +189,7 @@ class Decider:
         return await in_thread_if_large(completing, _decision_size(state, command))
 
     def _context_of(self, profile: Profile) -> Context:
-        """Context of the same worker under another release."""
-        context = self.context
-        if profile.release == context.profile.release:
-            return context
-        return msgspec.structs.replace(context, profile=profile)
-
-    async def _call_hook(self, question: AskHook, context: Context) -> HookOutcome:
-        plugins, connector_class = context.plugins, question.connector_class
-        hook = plugins.hook(connector_class, context.profile)
-        if hook is None:
-            return HookSuccess(definite=False)
-        if not plugins.may_block(connector_class, context.profile):
-            call = partial(hook, question.config, question.offsets)
-            return await in_thread_if_large(call, len(question.config) + len(question.offsets))
-        return await self._hook_calls.outcome(hook, question)
+        """Context of the same worker under a release, whose decisions call pure hooks."""
+        if profile.release == self.context.profile.release:
+            profile = self.context.profile
+        return msgspec.structs.replace(self.context, profile=profile, calls_pure_hooks=True)

@@ -45,6 +45,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     plugins: Plugins = UNCHECKED
     hooks: tuple[HookOutcome, ...] = ()
     """Answers of the `alterOffsets` hook, one for each `AskHook` so far, in order."""
+    calls_pure_hooks: bool = False
+    """True: `decide` itself calls a hook that only computes, and asks for the others."""
     group: GroupOffsets | None = None
     """Committed offsets of a sink's consumer group, once `decide` has asked for them."""
     remote: OffsetState | None = None

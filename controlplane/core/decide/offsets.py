@@ -21,6 +21,7 @@ from controlplane.core.plan import (
     Decision,
     FenceProducers,
     HookFailure,
+    HookOutcome,
     HookSuccess,
     Offsets,
     Outcome,
@@ -211,12 +212,20 @@ def hook_answer(
     `number` is the question's index in `Context.hooks`. A failed hook is a failure of the worker.
     Its exception does not tell invalid offsets from a system that cannot be reached.
     """
-    if number >= len(context.hooks):
+    outcome = context.hooks[number] if number < len(context.hooks) else _computed(context, question)
+    if outcome is None:
         return question
-    outcome = context.hooks[number]
     if isinstance(outcome, HookFailure):
         return Rejected(Reason.FAILED, outcome.text, outcome.detail)
     return outcome
+
+
+def _computed(context: Context, question: AskHook) -> HookOutcome | None:
+    """Outcome of a hook that only computes; None: the caller must call the hook."""
+    if not context.calls_pure_hooks:
+        return None
+    hook = context.plugins.pure_hook(question.connector_class, context.profile)
+    return None if hook is None else hook(question.config, question.offsets)
 
 
 def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) -> AskHook:

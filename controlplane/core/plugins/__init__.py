@@ -131,10 +131,19 @@ class Plugins:
         plugin = self._connector(connector_class, profile)
         return None if plugin is None else isolated(plugin.hook or declines)
 
+    def pure_hook(self, connector_class: Any, profile: Profile) -> Hook | None:
+        """The connector's `alterOffsets` hook if it only computes; None: it is foreign code.
+
+        Kafka's default hook, which an unknown class is taken to have, only computes.
+        """
+        plugin = self._connector(connector_class, profile)
+        if plugin is None or plugin.hook is None:
+            return declines
+        return plugin.hook if plugin.hook_is_pure else None
+
     def may_block(self, connector_class: Any, profile: Profile) -> bool:
         """True if the hook may be slow, so that an event loop must not call it."""
-        plugin = self._connector(connector_class, profile)
-        return plugin is not None and plugin.hook is not None and not plugin.hook_is_pure
+        return self.pure_hook(connector_class, profile) is None
 
     def _connector(self, name: Any, profile: Profile) -> Plugin | None:
         if not isinstance(name, str):
