@@ -31,7 +31,6 @@ from controlplane.attached.execution import (
     connector_of,
 )
 from controlplane.attached.follow_up import LogFollowUp
-from controlplane.attached.idle_signal import IdleSignal
 from controlplane.attached.interrupted_commands import (
     ENDED_LATER,
     UNDER_WAY,
@@ -100,7 +99,7 @@ class AttachedPlane:
         self._execution = CommandExecution(client, planner, log, trail, around.stepped)
         self._locks = locks = QueueLocks(around.commands_waiting)
         self._cut_off = CutOffCommands(self._execution, log, trail, around, locks)
-        self._idle = IdleSignal()
+        self._idle = log.idle
         self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
         limits = around.limits
@@ -327,16 +326,19 @@ class AttachedPlane:
                 # The records usually appear before the worker answers, and are folded meanwhile.
                 with self._log.hastened():
                     answer = await self._answer(accepted)
-                    have_appeared = await self._log.folded(accepted.plan, accepted.since)
             except (LogUnavailable, OutcomeUnknown) as failure:
                 await self._end_later(job, failure)
                 return
-            self._answer_callers(job, answer)
-            is_awaited = self._locks.is_awaited(queue)
-            if have_appeared and is_success(answer) and not (is_awaited or self._closed):
+            with self._log.states.folding():
+                self._answer_callers(job, answer)
+                await self._idle.delivered()
+                with self._log.hastened():
+                    have_appeared = await self._log.folded(accepted.plan, accepted.since)
+            is_read = have_appeared and is_success(answer) and await self._log.read_requests_on()
+            if is_read and not (self._locks.is_awaited(queue) or self._closed):
                 # The comparison is likely to find no difference, and no caller waits for it.
                 await self._idle.wait()
-            comparison = await self._compared(accepted, answer)
+            comparison = await self._compared(accepted, answer, is_read=is_read)
         # The next command of the connector may run from here on. In the trail, the record
         # *finished* of this command must precede the next command's records. So nothing is
         # awaited before `finished` queues its record; the trail keeps the order of appends.
@@ -439,7 +441,7 @@ class AttachedPlane:
         return Rejected(Reason.FAILED, UNKNOWN_OUTCOME.format(why))
 
     async def _compared(
-        self, accepted: AcceptedCommand, answer: AttachedAnswer
+        self, accepted: AcceptedCommand, answer: AttachedAnswer, *, is_read: bool
     ) -> Comparison | None:
         """Compare the records since acceptance with the plan; None: the log cannot be read.
 
@@ -449,7 +451,7 @@ class AttachedPlane:
         plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
         connector = connector_of(accepted.request.command)
         if is_success(answer):
-            return await self._log.compared(plan, accepted.since, connector)
+            return await self._log.compared(plan, accepted.since, connector, is_read=is_read)
         comparison = await self._log.compared(plan, accepted.since, connector, await_missing=False)
         if comparison is None or comparison.records:
             return comparison

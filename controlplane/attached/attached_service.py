@@ -51,9 +51,10 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         limits=settings.limits,
         notices=around.notices,
     )
-    async with follower, sink_groups(opened, settings, follower, context) as groups:
+    follow_up = LogFollowUp(follower, opened.log, cluster.profile, around.limits)
+    states = follow_up.states
+    async with follower, sink_groups(opened, settings, states, context) as groups:
         await follower.state(cluster.profile)
-        follow_up = LogFollowUp(follower, opened.log, cluster.profile, around.limits)
         with follower.pinned(cluster.profile), follow_up.open():
             await check_topics(client, cluster, follower, around.limits)
             identity = ClusterIdentity(opened.cluster_id, settings.topics.config)
@@ -61,7 +62,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
             planner = ClusterPlanner(context, client)
             async with AttachedPlane.open(client, planner, follow_up, trail, around) as plane:
                 yield compose(
-                    follower,
+                    states,
                     opened.log,
                     context,
                     watching=ChangeFeed(follower, opened.log, cluster.profile),

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from controlplane.attached.answered_states import AnsweredStates
+from controlplane.attached.idle_signal import IdleSignal
 from controlplane.attached.plan_comparison import (
     Comparison,
     compare,
@@ -43,6 +45,10 @@ class LogFollowUp:
         self._ends = quick_ends(log)
         self._profile = profile
         self._limits = limits
+        self.idle = IdleSignal()
+        """Signal that ends the waits of background work."""
+        self.states = AnsweredStates(follower, self.idle)
+        """States for reads."""
         self._recent = RecentRecords({})
         self._recent.break_off()
 
@@ -103,6 +109,13 @@ class LogFollowUp:
         entries = self._recent.since(topics, since)
         return entries is not None and has_appeared(plan, entries)
 
+    async def read_requests_on(self) -> bool:
+        """Wait until every request that is in the config topic now has been folded; see `read_on`.
+
+        A comparison needs no more once all planned records have appeared (`_compared_recent`).
+        """
+        return await self.read_on((self.present.topics.config,))
+
     async def read_on(self, topics: Iterable[str] | None = None) -> bool:
         """Wait until every record that is in the log now has been folded.
 
@@ -145,14 +158,21 @@ class LogFollowUp:
         return not has_lost(ends, since)
 
     async def compared(
-        self, plan: Plan, since: Ends, connector: str, *, await_missing: bool = True
+        self,
+        plan: Plan,
+        since: Ends,
+        connector: str,
+        *,
+        await_missing: bool = True,
+        is_read: bool = False,
     ) -> Comparison | None:
         """Compare a plan with the records since a point, once its records are there.
 
         Waits up to `records_ms` for missing records, and up to `patience_ms` for a log that cannot
-        be read. None: the log still cannot be read.
+        be read. None: the log still cannot be read. `is_read`: all planned records have appeared,
+        and `read_requests_on` has returned True since.
         """
-        comparison = await self._compared_recent(plan, since, connector)
+        comparison = await self._compared_recent(plan, since, connector, is_read=is_read)
         if comparison is not None and comparison.as_planned:
             return comparison
         clock = asyncio.get_running_loop().time
@@ -172,7 +192,9 @@ class LogFollowUp:
                 return comparison
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
-    async def _compared_recent(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
+    async def _compared_recent(
+        self, plan: Plan, since: Ends, connector: str, *, is_read: bool
+    ) -> Comparison | None:
         """Compare a plan with recent records up to the end of the log.
 
         None: some records are not kept, or the log could not be read to its end.
@@ -186,11 +208,13 @@ class LogFollowUp:
         them.
         """
         topics = topics_of(plan, self.present.topics)
-        read_to_end = topics
-        if self._has_appeared(plan, topics, since):
-            read_to_end = (self.present.topics.config,)
-        if not ({*topics} <= self.ends.keys() and await self.read_on(read_to_end)):
+        if not {*topics} <= self.ends.keys():
             return None
+        if not is_read:
+            have_appeared = self._has_appeared(plan, topics, since)
+            reading = self.read_requests_on() if have_appeared else self.read_on(topics)
+            if not await reading:
+                return None
         entries = self._recent.since(topics, since)
         if entries is None:
             return None

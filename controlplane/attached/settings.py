@@ -37,7 +37,7 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time in ms to open a connection to a worker."""
 
     read_on_ms: int = 3_000
-    """Longest time in ms that an answer waits until this service has read the records of the
+    """Longest time in ms that a read waits until this service has read the records of an answered
     command. By default, a Java worker waits equally long until it has caught up with the config
     topic (`worker.sync.timeout.ms`)."""
 

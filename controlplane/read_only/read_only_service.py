@@ -31,7 +31,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.read_only.forecast import forecast
 from controlplane.rest.endpoints.router import EndpointSet
-from controlplane.rest.service import Service, compose
+from controlplane.rest.service import Service, States, compose
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import FOLLOWER
 from controlplane.settings.worker_settings import decision_settings
@@ -152,8 +152,8 @@ class ReadOnlyPlanner:
 class FollowedSinkGroups:
     """Consumer groups of the sinks that a follower knows (`rest.service.SinkGroups`)."""
 
-    def __init__(self, follower: Follower, context: Context, groups: HasGroups) -> None:
-        self._follower = follower
+    def __init__(self, states: States, context: Context, groups: HasGroups) -> None:
+        self._states = states
         self._context = known_policy(context)
         self._groups = groups
 
@@ -174,14 +174,14 @@ class FollowedSinkGroups:
         return await sink_progress(await self._state(), connector, self._context, self._groups)
 
     async def _state(self) -> ClusterState:
-        return await self._follower.state(self._context.profile)
+        return await self._states.state(self._context.profile)
 
 
 class StoredSinkGroups(FollowedSinkGroups):
     """Consumer groups that an embedded log has: a worker stores them there."""
 
-    def __init__(self, follower: Follower, context: Context, stored: StoredGroups) -> None:
-        super().__init__(follower, context, stored)
+    def __init__(self, states: States, context: Context, stored: StoredGroups) -> None:
+        super().__init__(states, context, stored)
         self._stored = stored
 
     async def group_offsets(self, connector: str) -> GroupOffsets | None:
@@ -200,7 +200,7 @@ def stored_groups(opened: OpenedLog) -> StoredGroups | None:
 
 @asynccontextmanager
 async def sink_groups(
-    opened: OpenedLog, settings: ReadOnlySettings, follower: Follower, context: Context
+    opened: OpenedLog, settings: ReadOnlySettings, states: States, context: Context
 ) -> AsyncIterator[FollowedSinkGroups | None]:
     """Open the consumer groups of a cluster or an embedded log; None for a dump, which has none.
 
@@ -208,13 +208,13 @@ async def sink_groups(
     """
     if not is_cluster(settings.where):
         stored = stored_groups(opened)
-        yield None if stored is None else StoredSinkGroups(follower, context, stored)
+        yield None if stored is None else StoredSinkGroups(states, context, stored)
         return
     # Imported here: a dump or an embedded log needs no Kafka client.
     from controlplane.controller.kafka_actions import cluster_groups  # noqa: PLC0415
 
     async with cluster_groups(settings.where, settings.configuration) as actions:
-        yield FollowedSinkGroups(follower, context, actions)
+        yield FollowedSinkGroups(states, context, actions)
 
 
 @asynccontextmanager
