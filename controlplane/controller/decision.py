@@ -120,8 +120,8 @@ class Decider:
         """
         context = self._context_of(state.profile)
         believed: list[AskHook] = []
-        size = _offset_count(state, command) + _decision_size(state, command)
         decision = self._take_early(state, command) if complete else None
+        size = _offset_count(state, command) + _decision_size(state, command)
         while True:
             if decision is None:
                 deciding = partial(decide, state, command, context, complete=complete)
