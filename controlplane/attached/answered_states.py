@@ -1,7 +1,7 @@
 """States for reads: they have the records of every command that has been answered.
 
-A worker's answer is passed on before the follower has folded the records of the command. Folding
-them first would delay each answer; most clients read later. So a read waits for the fold instead.
+The records of a command are usually folded some milliseconds after the worker's answer. If they are
+expected so soon, the answer is passed on first, and a read waits for the fold instead.
 """
 
 import asyncio
@@ -68,10 +68,7 @@ class AnsweredStates:
         return await self._follower.state_at(moment, profile)
 
     async def _settled(self) -> None:
-        """Wait for the folds that are under way. Each has its own time limit.
-
-        During an outage of the log, nothing is folded, and reads answer from the last state.
-        """
-        if self._folding and self._follower.failure is None:
+        """Wait for the folds that are under way. Each has its own time limit."""
+        if self._folding:
             self._idle.begin()
             await asyncio.wait([*self._folding])

@@ -329,12 +329,9 @@ class AttachedPlane:
             except (LogUnavailable, OutcomeUnknown) as failure:
                 await self._end_later(job, failure)
                 return
-            with self._log.states.folding():
-                self._answer_callers(job, answer)
-                await self._idle.delivered()
-                with self._log.hastened():
-                    have_appeared = await self._log.folded(accepted.plan, accepted.since)
-            is_read = have_appeared and is_success(answer) and await self._log.read_requests_on()
+            have_appeared = await self._answered_and_folded(job, accepted, answer)
+            is_likely = have_appeared and is_success(answer)
+            is_read = await self._log.read_requests_on() if is_likely else None
             if is_read and not (self._locks.is_awaited(queue) or self._closed):
                 # The comparison is likely to find no difference, and no caller waits for it.
                 await self._idle.wait()
@@ -346,6 +343,23 @@ class AttachedPlane:
         facts |= ending_of(answer)
         await self._record_end(request, answer, facts)
         self._report(job, answer, comparison)
+
+    async def _answered_and_folded(
+        self, job: _QueuedRequest, accepted: AcceptedCommand, answer: AttachedAnswer
+    ) -> bool:
+        """Answer the callers, and wait for the fold; True if all planned records have appeared.
+
+        If the records are likely to appear soon, reads wait for them instead of the callers.
+        """
+        plan, since = accepted.plan, accepted.since
+        if not (is_success(answer) and self._log.expects_records(plan)):
+            have_appeared = await self._log.folded(plan, since)
+            self._answer_callers(job, answer)
+            return have_appeared
+        with self._log.states.folding():
+            self._answer_callers(job, answer)
+            await self._idle.delivered()
+            return await self._log.folded(plan, since)
 
     async def _record_end(
         self, request: CommandRequest, answer: AttachedAnswer, facts: Mapping[str, Any]
@@ -441,7 +455,7 @@ class AttachedPlane:
         return Rejected(Reason.FAILED, UNKNOWN_OUTCOME.format(why))
 
     async def _compared(
-        self, accepted: AcceptedCommand, answer: AttachedAnswer, *, is_read: bool
+        self, accepted: AcceptedCommand, answer: AttachedAnswer, *, is_read: bool | None
     ) -> Comparison | None:
         """Compare the records since acceptance with the plan; None: the log cannot be read.
 

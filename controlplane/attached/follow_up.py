@@ -79,24 +79,28 @@ class LogFollowUp:
     async def folded(self, plan: Plan | Rejected, since: Ends) -> bool:
         """Wait for the fold of all records that a command has written after the ends `since`.
 
-        Call it in a block of `hastened`.
-
         Returns True if all planned records appear within `APPEARANCE_S`, with the planned values.
         No request to the brokers is needed then.
         """
-        if isinstance(plan, Plan) and any(step.records for step in plan.steps):
+        if isinstance(plan, Plan) and _has_records(plan):
             topics = topics_of(plan, self.present.topics)
             if self._has_appeared(plan, topics, since):
                 return True
             try:
                 async with asyncio.timeout(APPEARANCE_S):
-                    await self._appearance(plan, topics, since)
+                    with self.hastened():
+                        await self._appearance(plan, topics, since)
             except TimeoutError:
                 pass
             else:
                 return True
         await self.read_on()
         return False
+
+    def expects_records(self, plan: Plan | Rejected) -> bool:
+        """True if the records of a command are likely to be folded soon: the log is followed."""
+        has_records = isinstance(plan, Plan) and _has_records(plan)
+        return has_records and self._follower.failure is None
 
     async def _appearance(self, plan: Plan, topics: Sequence[str], since: Ends) -> None:
         """Return as soon as all planned records have been folded, with the planned values."""
@@ -164,13 +168,13 @@ class LogFollowUp:
         connector: str,
         *,
         await_missing: bool = True,
-        is_read: bool = False,
+        is_read: bool | None = None,
     ) -> Comparison | None:
         """Compare a plan with the records since a point, once its records are there.
 
         Waits up to `records_ms` for missing records, and up to `patience_ms` for a log that cannot
-        be read. None: the log still cannot be read. `is_read`: all planned records have appeared,
-        and `read_requests_on` has returned True since.
+        be read. None: the log still cannot be read. `is_read`: result of `read_requests_on` after
+        all planned records have appeared; None: it was not called.
         """
         comparison = await self._compared_recent(plan, since, connector, is_read=is_read)
         if comparison is not None and comparison.as_planned:
@@ -193,7 +197,7 @@ class LogFollowUp:
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
     async def _compared_recent(
-        self, plan: Plan, since: Ends, connector: str, *, is_read: bool
+        self, plan: Plan, since: Ends, connector: str, *, is_read: bool | None
     ) -> Comparison | None:
         """Compare a plan with recent records up to the end of the log.
 
@@ -210,11 +214,11 @@ class LogFollowUp:
         topics = topics_of(plan, self.present.topics)
         if not {*topics} <= self.ends.keys():
             return None
-        if not is_read:
+        if is_read is None:
             have_appeared = self._has_appeared(plan, topics, since)
-            reading = self.read_requests_on() if have_appeared else self.read_on(topics)
-            if not await reading:
-                return None
+            is_read = await (self.read_requests_on() if have_appeared else self.read_on(topics))
+        if not is_read:
+            return None
         entries = self._recent.since(topics, since)
         if entries is None:
             return None
@@ -277,3 +281,7 @@ class LogFollowUp:
         async for batch in self._log.read(topics, start):
             entries += (entry for entry in batch.entries() if not entry.aborted)
         return entries
+
+
+def _has_records(plan: Plan) -> bool:
+    return any(step.records for step in plan.steps)

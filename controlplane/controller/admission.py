@@ -211,14 +211,14 @@ class SharedAction:
 
     async def __call__(self) -> None:
         """Wait for a run that begins after this call; raises what that run raises."""
-        await self.begin()
+        await asyncio.shield(self.begin())
 
-    def begin(self) -> asyncio.Future[None]:
-        """Return the future of a run that begins after this call."""
+    def begin(self) -> "asyncio.Task[None]":
+        """Return the task of a run that begins after this call. Await it by `asyncio.shield`."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_after(self._current))
             self._next.add_done_callback(retrieve_exception)
-        return asyncio.shield(self._next)
+        return self._next
 
     async def _run_after(self, previous: asyncio.Task[None] | None) -> None:
         if previous is not None and not previous.done():

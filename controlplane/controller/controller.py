@@ -466,7 +466,7 @@ class Controller:
             reading = self._read_to_end.begin()
             if len(self._running) == 1:  # other commands would change the state meanwhile
                 await self._decider.decide_early(self.state, job.request.command)
-            await reading
+            await asyncio.shield(reading)
         return await self._state_for(job.request.command, job.profile)
 
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:

@@ -8,12 +8,8 @@ import httpx
 import pytest
 
 from controlplane.attached import idle_signal
-from controlplane.attached.answered_states import AnsweredStates
-from controlplane.attached.idle_signal import IdleSignal
 from controlplane.core.records import Target
 from controlplane.logs.log import Record
-from controlplane.logs.memory import MemoryLog
-from controlplane.projection.follower import Follower
 from tests.attached.test_attached_plane import (
     PAUSE,
     AnswerRequest,
@@ -22,7 +18,7 @@ from tests.attached.test_attached_plane import (
     steered,
 )
 from tests.attached.test_follow_up import PROFILE, TOPICS
-from tests.outages import Cable, until
+from tests.outages import until
 from tests.patience import PATIENCE_S
 
 PAUSED = Record(TOPICS.config, 0, 1, b"target-state-orders", b'{"state":"PAUSED"}')
@@ -67,18 +63,20 @@ async def test_a_fold_begins_without_a_read() -> None:
         await until(lambda: cluster.follow_up.present.config.targets["orders"] is Target.PAUSED)
 
 
-async def test_reads_go_on_during_an_outage() -> None:
-    """While the log cannot be followed, nothing is folded, and a read answers at once."""
-    log = MemoryLog()
-    for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status):
-        await log.create_topic(topic, 1)
-    cable = Cable(log)
-    async with Follower(cable, topics=TOPICS) as follower:
-        states = AnsweredStates(follower, IdleSignal())
-        await states.state(PROFILE)
-        cable.cut.set()
-        await log.append([PAUSED])
+async def test_an_answer_waits_for_the_fold_during_an_outage() -> None:
+    """While the log cannot be followed, the caller waits, and other clients can read."""
+    async with paused_by(pauses) as cluster, cluster.plane() as plane:
+        states = cluster.follow_up.states
+        cluster.log.is_cut = True
+        await cluster.log.append([config_record()])
         await until(lambda: states.failure is not None)
-        with states.folding():
-            reading = asyncio.create_task(states.state(PROFILE))
-            assert "orders" not in (await asyncio.wait_for(reading, PATIENCE_S)).config.targets
+        command = plane.carry_out(PAUSE, principal="ada", key=None, profile=None)
+        answering = asyncio.create_task(command)
+        await until(lambda: bool(cluster.sent))
+        state = await asyncio.wait_for(states.state(PROFILE), PATIENCE_S)
+        assert state.config.targets["orders"] is not Target.PAUSED
+        assert not answering.done()
+        cluster.log.is_cut = False
+        await cluster.log.append([PAUSED])
+        await answering
+        assert (await states.state(PROFILE)).config.targets["orders"] is Target.PAUSED

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.settings import ConnectSettings
+from controlplane.core.entry import Batch
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from controlplane.logs.log import Record
+from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
@@ -26,11 +27,22 @@ PLAN = Plan((Step("write", (Draft(TOPICS.offsets, KEY, VALUE),)),))
 
 
 class QuickLog(MemoryLog):
-    """Log in memory with ends from leaders; it keeps the topics whose ends were asked for."""
+    """Log in memory with ends from leaders; it keeps the topics whose ends were asked for.
+
+    While `is_cut`, no tail returns a record.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.topics_asked: list[tuple[str, ...]] = []
+        self.is_cut = False
+
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Yield the records from the start on, unless the log is cut off."""
+        async for batch in super().tail(topics, start):
+            if self.is_cut:
+                raise LogUnavailable("the log is cut off")
+            yield batch
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
         """Present ends of topics."""
