@@ -206,3 +206,24 @@ def test_an_empty_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not [*tmp_path.iterdir()]
     with pytest.raises(NoArchive, match="the name of the folder is empty"):
         replay.open("")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("lint", "fleet", "--release", "3.9"), "--resume"),
+        (("audit", "fleet"), "--resume"),
+        (("compat", "fleet", "--from", "3.4", "--to", "3.9"), "--resume"),
+        (("report", "fleet", "--file", "page.html"), "--resume"),
+        (("capture", "log.jsonl", "fleet"), "--checkpoint"),
+        (("watch", "fleet", "--checkpoint", "progress"), "--folder"),
+    ],
+)
+def test_an_empty_option_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], option: str
+) -> None:
+    """An empty folder is neither the current folder nor a default."""
+    monkeypatch.chdir(tmp_path)
+    result = call(*words, option, "")
+    assert (result.code, f"'{option}': it is empty" in result.err) == (2, True), result
+    assert not [*tmp_path.iterdir()]
