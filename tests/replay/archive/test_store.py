@@ -189,6 +189,15 @@ def test_a_missing_file_raises_file_not_found(store: ArchiveStore) -> None:
             store.read(name)
 
 
+@pytest.mark.parametrize(
+    ("written", "folder"),
+    [("a b", "a b"), ("a%20b", "a b"), ("ä", "ä"), ("[x]", "[x]"), ("a#b?c=d", "a#b?c=d")],
+)
+def test_a_file_url_may_be_unescaped(tmp_path: Path, written: str, folder: str) -> None:
+    """People paste paths behind `file://`: only `%20` and the like are escapes."""
+    assert open_store(f"file://{tmp_path}/{written}").where == f"{tmp_path}/{folder}"
+
+
 def test_only_urls_of_folders_and_buckets_are_accepted(tmp_path: Path) -> None:
     """A `file://` URL names a folder; other URLs than of folders and buckets are refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
