@@ -236,3 +236,13 @@ def test_an_empty_option_is_no_folder(
     result = call(*words, option, "")
     assert (result.code, f"'{option}': it is empty" in result.err) == (2, True), result
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("command", "names_spark"), [("verify", False), ("compact-archive", False), ("state", True)]
+)
+def test_only_commands_with_spark_take_its_settings(command: str, *, names_spark: bool) -> None:
+    """The help of `--conf` mentions Spark only in commands that can start it."""
+    help_text = " ".join(call(command, "--help").out.split())
+    assert "etting of the object store (spark.hadoop.fs.s3a.…)" in help_text or names_spark
+    assert ("Setting of Spark" in help_text) is names_spark
