@@ -150,6 +150,10 @@ def main(**_: str | None) -> None:
 
     A cluster is the URL of a worker, ours or Kafka's. It may also be a LOG, which is opened for
     that one command. The options about the cluster may stand before or after the command.
+
+    Commands about a cluster share three exit codes. Exit code 3: the cluster refuses, or has no
+    such thing; 4: the cluster is unreachable, or fails, and the change may have happened; 5: done,
+    but --wait timed out. The help of a command lists its other codes.
     """
     _escape_unprintable()
 

@@ -3,6 +3,7 @@
 This module parses and formats the text; `order.ends_at` finds the place in a log.
 """
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -86,14 +87,27 @@ def read_vector(text: str) -> dict[str, list[int]]:
     """Parse end offsets by topic and partition: `{"connect-configs":[57]}`.
 
     Raises:
-        UnknownMoment: the text is no such JSON.
+        UnknownMoment: the text is no such JSON, or names a topic twice.
     """
     try:
-        return msgspec.json.decode(text, type=dict[str, list[int]])
+        vector = msgspec.json.decode(text, type=dict[str, list[int]])
     except (msgspec.MsgspecError, ValueError) as error:
         raise UnknownMoment(
             f"not a vector of end offsets like {_VECTOR_EXAMPLE}: {error}"
         ) from None
+    _check_each_topic_once(text)
+    return vector
+
+
+def _check_each_topic_once(vector: str) -> None:
+    """Raise `UnknownMoment` if a valid vector repeats a topic: msgspec takes the last list."""
+    topics: set[str] = set()
+    for topic, _ in json.loads(vector, object_pairs_hook=list):
+        if topic in topics:
+            raise UnknownMoment(
+                f"the vector names the topic {quoted(topic)} twice: give its end offsets once"
+            )
+        topics.add(topic)
 
 
 def read_position(text: str, topics: Topics) -> Position:

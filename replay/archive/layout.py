@@ -33,6 +33,8 @@ WRITER_DIGITS = 8
 _MANIFEST = re.compile(r"[0-9]{10}\.json")
 """Other programs may leave copies beside the manifests, such as `0000000001 (1).json`."""
 
+_NUMBER = re.compile(r"(?<![0-9])[0-9]{10}(?![0-9])")
+
 _OF_MERGE = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}-[0-9a-f]{{{WRITER_DIGITS}}}\.[a-z.]+$")
 
 
@@ -89,6 +91,16 @@ def selected_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[st
 def is_manifest(name: str) -> bool:
     """True for a manifest; drafts, claims and foreign files in its folder are not."""
     return _MANIFEST.fullmatch(name) is not None
+
+
+def renamed_number(name: str) -> int | None:
+    """Number of the manifest that may have been renamed to `name`; None for any other name.
+
+    A copy beside the manifest may have such a name, too. Drafts are hidden files.
+    """
+    number = _NUMBER.search(name)
+    is_renamed = ".json" in name and not name.startswith(".") and not is_manifest(name)
+    return int(number[0]) if is_renamed and number else None
 
 
 def is_transient(name: str) -> bool:

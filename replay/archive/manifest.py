@@ -335,17 +335,50 @@ def read_chain(store: ArchiveStore, cluster: str) -> Chain:
 
 
 def is_last(store: ArchiveStore, cluster: str, number: int) -> bool:
-    """True if no manifest has a greater number."""
+    """True if no manifest has a greater number, not even a renamed one."""
     last = layout.manifest(cluster, number).rpartition("/")[2]
-    return all(name <= last for name in _listed(store, cluster))
+    return all(
+        name <= last if layout.is_manifest(name) else layout.renamed_number(name) != number + 1
+        for name in _listed(store, cluster)
+    )
 
 
 def _listed(store: ArchiveStore, cluster: str) -> list[str]:
-    return [name for name in store.names(layout.manifests(cluster)) if layout.is_manifest(name)]
+    """Names of the manifests, and of files that may be renamed manifests."""
+    names = store.names(layout.manifests(cluster))
+    return [
+        name
+        for name in names
+        if layout.is_manifest(name) or layout.renamed_number(name) is not None
+    ]
 
 
 def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     """Read the manifests with these names. Raises `FileNotFoundError` if one was removed."""
+    chain = _read_manifests(store, cluster, [name for name in names if layout.is_manifest(name)])
+    number = chain.next_number
+    expected = layout.manifest(cluster, number)
+    for name in names:
+        if layout.renamed_number(name) != number:
+            continue
+        # Without this check, the archive would silently end before the renamed manifest.
+        renamed = f"{layout.manifests(cluster)}/{name}"
+        if _continues(chain, cluster, renamed, store.read(renamed)):
+            base_name = expected.rpartition("/")[2]
+            raise ArchiveCorrupt(f"{expected} is missing: rename {renamed} to {base_name}")
+    return chain
+
+
+def _continues(chain: Chain, cluster: str, name: str, content: bytes) -> bool:
+    """True if the content is the next manifest of the chain: it has the hash of the last one."""
+    try:
+        check_link(name, decoded(name, content), cluster, chain.next_number, chain.head)
+    except (ArchiveCorrupt, NoArchive):
+        return False
+    return True
+
+
+def _read_manifests(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     if not names:
         return Chain((), "")
     last_name = f"{layout.manifests(cluster)}/{names[-1]}"

@@ -209,6 +209,11 @@ def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--as-of", "nope@1"], "the log has no record at nope@1"),
         (["--as-of", "{"], """not a vector of end offsets like '{"connect-configs":[57],"""),
         (["--as-of", '{"connect-configs":"57"}'], "not a vector of end offsets"),
+        (
+            ["--as-of", '{"connect-configs":[58],"connect-configs":[3]}'],
+            "names the topic 'connect-configs' twice: give its end offsets once",
+        ),
+        (["--as-of", r'{"a":[1],"\u0061":[1]}'], "names the topic 'a' twice"),
         (["--as-of", "status@9:1"], "status@9:1: connect-status has no records in partition 9"),
         (["--as-of", '{"nope":[1]}'], "the log has no topic"),
         (["--config-topic", "nope"], "there is no topic nope (found: connect-configs"),

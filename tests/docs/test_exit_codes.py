@@ -76,6 +76,14 @@ def test_every_exit_code_is_listed_and_seen(
     assert listed(column) == {code for _, code in SEEN[program]} | ENDS
 
 
+def test_the_help_lists_the_codes_of_commands_about_a_cluster() -> None:
+    """`controlplane --help` has the codes that only its commands about a cluster give."""
+    help_text = " ".join(CliRunner().invoke(controlplane, ["--help"]).output.split())
+    codes = sorted(listed(1) - listed(2))
+    assert codes == [3, 4, 5]
+    assert [code for code in codes if f"{code}: " not in help_text] == []
+
+
 class _Broken(ReplayGroup):
     """`replay` with a command that raises an unexpected error."""
 

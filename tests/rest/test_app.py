@@ -350,6 +350,7 @@ async def test_as_of_accepts_a_time_with_its_zone(client: httpx.AsyncClient, zon
         ("as_of=config@99999", "the log has no record at config@99999"),
         ("as_of=%7B%22nix%22:[1]%7D", "the log has no topic"),
         ("as_of=%7B%22connect-configs%22:1%7D", "not a vector of end offsets"),
+        ("as_of=%7B%22x%22:[1],%22x%22:[2]%7D", "the vector names the topic 'x' twice"),
         ("as_of=" + "9" * 5000, "a moment has at most 4096 characters"),
         ("profile=9.x", "unknown release '9.x'"),
         ("profile=", "unknown release ''"),

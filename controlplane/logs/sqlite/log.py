@@ -89,6 +89,9 @@ class SqliteLog:
         A file of an older schema is upgraded. With `read_only` it is not upgraded, and every method
         that writes raises `LogNotUsable`.
 
+        A cancelled call may leave the new log, empty and complete. Another process may have opened
+        it meanwhile, so its removal could lose records.
+
         Raises:
             LogNotUsable: the file is no log, a log of a newer release, or (with `read_only`) of a
                 schema that is too old; it is unchanged.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -113,11 +114,18 @@ def open_store(
             f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder{advice}"
         )
     try:
-        _, path = fs.FileSystem.from_uri(where)
+        _, path = fs.FileSystem.from_uri(quote(where, safe=_KEPT_IN_FILE_URLS))
     except (pa.ArrowInvalid, OSError) as error:
         raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
     return FolderStore(path)
 
+
+_KEPT_IN_FILE_URLS = "%/:@!$&'()*+,;="
+"""Characters of a `file://` URL that are not escaped: `%20` stays an escape.
+
+Arrow refuses a space, and ignores all that follows `#` or `?`. Such a URL has neither a fragment
+nor a query, so both characters belong to the path.
+"""
 
 S3 = ("s3", "s3a")
 """Schemes of S3: that of Arrow and AWS, and that of Hadoop."""

@@ -13,6 +13,7 @@ from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
@@ -106,6 +107,7 @@ def _topic_options(command: Any) -> Any:
 @click.option(
     "--checkpoint",
     metavar="FOLDER",
+    callback=not_empty,
     shell_complete=complete_files,
     help="Follow clusters with Structured Streaming, which stores its progress in this folder.",
 )

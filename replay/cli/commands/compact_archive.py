@@ -25,7 +25,7 @@ from replay.cli.execution.compactions import (
 )
 from replay.cli.options.archives import NONE, clusters_option
 from replay.cli.options.durations import retain_option
-from replay.cli.options.engines import SparkConf, conf_option
+from replay.cli.options.engines import SparkConf, store_conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import answers_of_each, problem_lines
@@ -52,7 +52,7 @@ T = TypeVar("T", CompactionResult, ExpectedRemoval)
     help="Keep replaced files this long for commands that are reading them; a later run removes "
     "them. [default: 0]",
 )
-@conf_option
+@store_conf_option
 @output_option()
 def compact_archive(  # noqa: PLR0913 - click passes every option by name
     archive: str,

@@ -22,7 +22,7 @@ from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import Verification, as_document, verified
 from replay.cli.execution.compactions import removed_numbers
 from replay.cli.options.archives import clusters_option
-from replay.cli.options.engines import SparkConf, conf_option
+from replay.cli.options.engines import SparkConf, store_conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import answers_of_each, problem_lines
@@ -69,7 +69,7 @@ class _VerifyResults(NamedTuple):
     help="Also print archived and missing offsets per partition, and the moment from which each "
     "key's last record is known.",
 )
-@conf_option
+@store_conf_option
 @output_option()
 def verify(  # noqa: PLR0913 - click passes every option by name
     archive: str,

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from controlplane.core.releases.profiles import KIP, Profile, check_support
-from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.log_options import not_empty, read_profile
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.execution.watched_feed import (
@@ -50,6 +50,7 @@ from replay.fleet.feed.feed_tables import FeedTables
 @click.option(
     "--folder",
     metavar="FOLDER",
+    callback=not_empty,
     shell_complete=complete_files,
     help="Folder for the tables in Parquet. [default: `tables` in the checkpoint]",
 )

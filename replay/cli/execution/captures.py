@@ -6,7 +6,7 @@ archives none, and waiting does not help.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from controlplane.core.text.safe_text import count, safe
+from controlplane.event_loop import cancel_all
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.log_factory import OpenedLog, OpenOptions, open_log
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
@@ -140,8 +141,17 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
         command = "replay compact-archive ARCHIVE --retain DURATION"
         note(f"no old records were removed: run `{command}`")
     async with compaction.running() if compaction else nullcontext():
-        successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
-    return all(successes) and all(look.source in living for look in failed)
+        succeeded = await _all_succeed([_go_on(living, job), _stream(streamed, job)])
+    return succeeded and all(look.source in living for look in failed)
+
+
+async def _all_succeed(parts: Iterable[Coroutine[Any, Any, bool]]) -> bool:
+    """Run parts of the command in parallel; if one raises an error, end the others first."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        return all(await asyncio.gather(*tasks))
+    finally:
+        await cancel_all(tasks)
 
 
 def _tell_what_follows(living: list[CaptureSource], job: CaptureOptions) -> None:
@@ -257,7 +267,7 @@ async def _stream(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool
     with ThreadPoolExecutor(len(sources)) as threads:
         try:
             followed = (_streamed(source, job, threads, ended) for source in sources)
-            return all(await asyncio.gather(*followed))
+            return await _all_succeed(followed)
         finally:  # threads do not notice an interrupt by themselves
             ended.set()
 

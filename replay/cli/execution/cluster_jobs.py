@@ -27,6 +27,7 @@ from controlplane.core.text.safe_text import count, safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
 from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.output import note
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
@@ -122,12 +123,14 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--resume`, `--jobs` and the engine options; the command gets `options`."""
 
     @functools.wraps(command)
-    def with_options(resume: Path | None, executing: ExecutorChoice, **arguments: Any) -> Any:
-        return command(options=JobOptions(resume, executing), **arguments)
+    def with_options(resume: str | None, executing: ExecutorChoice, **arguments: Any) -> Any:
+        folder = None if resume is None else Path(resume)
+        return command(options=JobOptions(folder, executing), **arguments)
 
     return click.option(
         "--resume",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(file_okay=False),  # `path_type=Path` turns an empty text into a dot
+        callback=not_empty,
         metavar="FOLDER",
         help="Store the result of each archived cluster in this folder. Later runs reuse it until "
         "the archive changes.",

@@ -1,7 +1,7 @@
 """Engine options: this process, several processes, or Spark. Works without optional packages."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,13 +136,19 @@ def _setting(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> A
     return tuple((key, value) for key, _, value in pairs)
 
 
-conf_option = click.option(
-    "--conf",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=_setting,
-    help="Setting of Spark, or of the object store (spark.hadoop.fs.s3a.…). May be repeated.",
-)
+def _conf_option(about: str) -> Callable[[Decorated], Decorated]:
+    """Add `--conf KEY=VALUE`, which may be repeated; the command gets `conf`."""
+    return click.option(
+        "--conf",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_setting,
+        help=f"{about} (spark.hadoop.fs.s3a.…). May be repeated.",
+    )
+
+
+store_conf_option = _conf_option("Setting of the object store")
+"""`--conf` of a command that never starts Spark."""
 
 _OPTIONS = (
     click.option(
@@ -153,5 +159,5 @@ _OPTIONS = (
         "`diff` also select Spark for very large states of several clusters. [default: auto]",
     ),
     click.option("--master", metavar="URL", help="Master of Spark. [default: local[*]]"),
-    conf_option,
+    _conf_option("Setting of Spark, or of the object store"),
 )

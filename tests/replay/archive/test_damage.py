@@ -367,3 +367,45 @@ def test_an_archive_of_an_earlier_version_is_sound(
         kept.append(pq.read_table(winners(tmp_path / name)).num_rows)
         assert verified(cluster_in(tmp_path / name)).flaws == ()
     assert kept == [1, 2]
+
+
+LAST = f"cluster={NAME}/_manifest/0000000002.json"
+"""Last manifest of `sound`."""
+
+
+@pytest.mark.parametrize(
+    "name", ["0000000002 (1).json", "0000000002.sync-conflict-7.json", "Copy of 0000000002.json"]
+)
+def test_a_renamed_last_manifest_is_no_cut_off_end(damaged: Path, name: str) -> None:
+    """No command answers without the last append, or appends in its place."""
+    (damaged / LAST).rename((damaged / LAST).with_name(name))
+    before = content(damaged)
+    sentence = f"{LAST} is missing: rename cluster={NAME}/_manifest/{name} to 0000000002.json"
+    log = HISTORIES / "life-3.9.log.jsonl"
+    for words in (("state", damaged), ("verify", damaged), ("capture", f"{NAME}={log}", damaged)):
+        assert sentence in refusal(call(*words))
+    assert content(damaged) == before
+
+
+def test_the_only_manifest_may_be_renamed(tmp_path: Path) -> None:
+    """A cluster whose only manifest was renamed is named with the file to rename."""
+    archive(tmp_path, recorded_entries("life-3.9"))
+    path = tmp_path / LAST.replace("2.json", "1.json")
+    path.rename(path.with_name("0000000001 (1).json"))
+    assert f"rename cluster={NAME}/_manifest/0000000001 (1).json" in refusal(
+        call("state", tmp_path)
+    )
+
+
+@pytest.mark.parametrize("altered", [b"{}", b"\xff", b'"number": 2', b'"previous": "'])
+def test_a_file_that_does_not_continue_the_chain_is_ignored(damaged: Path, altered: bytes) -> None:
+    """Only the hash of the previous manifest makes a foreign file the next one."""
+    path, states = damaged / LAST, call("state", damaged)
+    sound_content = path.read_bytes()
+    changed = (
+        sound_content.replace(altered, altered + b"1") if altered in sound_content else altered
+    )
+    path.with_name("0000000003 (1).json").write_bytes(changed)
+    assert call("state", damaged) == states
+    path.with_name("0000000003 (1).json").write_bytes(sound_content)
+    assert call("state", damaged) == states

@@ -189,6 +189,15 @@ def test_a_missing_file_raises_file_not_found(store: ArchiveStore) -> None:
             store.read(name)
 
 
+@pytest.mark.parametrize(
+    ("written", "folder"),
+    [("a b", "a b"), ("a%20b", "a b"), ("ä", "ä"), ("[x]", "[x]"), ("a#b?c=d", "a#b?c=d")],
+)
+def test_a_file_url_may_be_unescaped(tmp_path: Path, written: str, folder: str) -> None:
+    """People paste paths behind `file://`: only `%20` and the like are escapes."""
+    assert open_store(f"file://{tmp_path}/{written}").where == f"{tmp_path}/{folder}"
+
+
 def test_only_urls_of_folders_and_buckets_are_accepted(tmp_path: Path) -> None:
     """A `file://` URL names a folder; other URLs than of folders and buckets are refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
@@ -206,3 +215,34 @@ def test_an_empty_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not [*tmp_path.iterdir()]
     with pytest.raises(NoArchive, match="the name of the folder is empty"):
         replay.open("")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("lint", "fleet", "--release", "3.9"), "--resume"),
+        (("audit", "fleet"), "--resume"),
+        (("compat", "fleet", "--from", "3.4", "--to", "3.9"), "--resume"),
+        (("report", "fleet", "--file", "page.html"), "--resume"),
+        (("capture", "log.jsonl", "fleet"), "--checkpoint"),
+        (("watch", "fleet", "--checkpoint", "progress"), "--folder"),
+    ],
+)
+def test_an_empty_option_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], option: str
+) -> None:
+    """An empty folder is neither the current folder nor a default."""
+    monkeypatch.chdir(tmp_path)
+    result = call(*words, option, "")
+    assert (result.code, f"'{option}': it is empty" in result.err) == (2, True), result
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("command", "names_spark"), [("verify", False), ("compact-archive", False), ("state", True)]
+)
+def test_only_commands_with_spark_take_its_settings(command: str, *, names_spark: bool) -> None:
+    """The help of `--conf` mentions Spark only in commands that can start it."""
+    help_text = " ".join(call(command, "--help").out.split())
+    assert "etting of the object store (spark.hadoop.fs.s3a.…)" in help_text or names_spark
+    assert ("Setting of Spark" in help_text) is names_spark

@@ -208,6 +208,7 @@ def test_secrets_are_hidden_in_every_output(tmp_path: Path) -> None:
         (["--as-of", "yesterday"], "is no point in time"),
         (["--as-of", "config@9999"], "connect-configs reaches from config@0 to config@"),
         (["--as-of", '{"nothing":[1]}'], "has no topic 'nothing'"),
+        (["--as-of", '{"x":[2],"x":[1]}'], "the vector names the topic 'x' twice"),
         (["--profile", "0.8"], "unknown release '0.8'"),
         (["--exactly-once", "--profile", "2.8"], "no exactly-once support"),
         (["--cluster", "none"], "has no archive of a cluster none (found: life, roll)"),
