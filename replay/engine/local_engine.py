@@ -1,6 +1,5 @@
 """Engine in this process: threads over partitions, no JVM. The fastest for all but fleets."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -30,9 +29,8 @@ from replay.engine.plans.reused_reads import ReusedReads
 from replay.engine.snapshots.topic_snapshot import thawed
 from replay.engine.states.state_builder import FoldOptions, ReducedTopic, states
 from replay.kernels.batches import batch
+from replay.processors import usable_processors
 from replay.progress import Advance
-
-_CORES = os.cpu_count() or 1
 
 RankReader = Callable[[Sequence[PartitionPlan]], Sequence[pa.Table]]
 """Rereads an offsets topic: the last row of each key, with the running maximum of timestamps.
@@ -154,7 +152,8 @@ class LocalEngine:
         reader = self._reader(profiles)
         groups = list(reader.groups(plan.busy))
         tables: list[pa.Table] = []
-        reduced = concurrently(reader.reduced_group, groups, max(1, min(len(groups), _CORES)))
+        at_once = max(1, min(len(groups), usable_processors()))
+        reduced = concurrently(reader.reduced_group, groups, at_once)
         for group, group_tables in zip(groups, reduced, strict=True):
             tables += group_tables
             advance(sum(part.rows for part in group))

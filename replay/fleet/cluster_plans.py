@@ -5,7 +5,6 @@ threads of one process share one processor. So several processes make the plans 
 plan for the end of an archive, or for a vector of end offsets, reads manifests only.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -15,6 +14,7 @@ from controlplane.core.moments import is_vector
 from controlplane.garbage_collection import collect_rarely
 from replay.archive.stores.concurrent_requests import concurrently, requests_in_turn
 from replay.engine.executors import ProcessExecutor, WorkerDied
+from replay.processors import usable_processors
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def planned_each(
     Other processes receive `plan` in pickled form. If a process dies, or none can be started, this
     process makes the remaining plans.
     """
-    processes = process_count(len(clusters), moments, os.cpu_count() or 1)
+    processes = process_count(len(clusters), moments, usable_processors())
     if processes == 1:
         yield from planned_here(plan, clusters)
         return

@@ -66,7 +66,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two processes plan a fleet of a few clusters."""
     monkeypatch.setattr(cluster_plans, "CLUSTERS_PER_PROCESS", 2)
     monkeypatch.setattr(cluster_plans, "BLOCKS_PER_PROCESS", 1)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
 
 
 def process_of(_cluster: str) -> int:
