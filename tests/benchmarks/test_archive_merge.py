@@ -2,13 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.archives.merge import (
-    NAME,
-    DistantSource,
-    DistantStore,
-    capture_looks,
-    planned,
-)
+from benchmarks.archives.distant_store import DistantSource, DistantStore
+from benchmarks.archives.merge import NAME, capture_looks, planned
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.merges.merge import Merger
 
