@@ -28,6 +28,7 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     from_segments: bool = False,
     conf: "Mapping[str, str] | None" = None,
     progress: "ProgressListener | None" = None,
+    jobs: int | None = None,
 ) -> "OpenArchive[Any]":
     """Open an archive for queries.
 
@@ -42,11 +43,13 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         from_segments: read segments only, and no files derived from them (snapshots, winners).
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
         progress: listener of the progress of queries; by default none.
+        jobs: greatest number of processes that plan a fleet of 300 clusters or more, if `as_of` is
+            a record or a time. 1 starts none; by default one per processor, and four at most.
 
     Raises:
         NoArchive: the URL is invalid. If `clusters` is empty, also: there is no archive.
         BadStoreSetting: a setting of the object store is unknown or invalid.
-        ValueError: `unreadable` has another value.
+        ValueError: `unreadable` has another value, or `jobs` is less than 1.
     """
     # Imported on demand: the command line gives help without Arrow.
     from replay.fleet.arguments import member, names_in  # noqa: PLC0415
@@ -54,5 +57,9 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
     treatment = member(OnUnreadable, "unreadable", unreadable)
-    options = ArchiveOptions(names_in(clusters), exactly_once, trust, treatment, from_segments)
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs cannot be {jobs}: give 1 or more")
+    options = ArchiveOptions(
+        names_in(clusters), exactly_once, trust, treatment, from_segments, jobs
+    )
     return OpenArchive(archive, options, dict(conf or {}), spark, progress)

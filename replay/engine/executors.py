@@ -2,7 +2,7 @@
 
 Work yields results. `SerialExecutor` holds one result at a time. Other processes return the results
 of an item as a whole, in the order of the items. `ProcessExecutor` holds the results of `AHEAD`
-items per process in pickled form.
+items per process in pickled form, or as many as its caller chooses.
 """
 
 import os
@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
@@ -84,10 +85,19 @@ class ThreadExecutor:
 
 
 class ProcessExecutor:
-    """Works in several processes, each with its own memory."""
+    """Works in several processes, each with its own memory.
 
-    def __init__(self, slots: int) -> None:
+    `ahead` is the number of items per process that are worked on, or wait for the caller; None
+    means `AHEAD`. By default, processes import the main module of the program; a `MainlessContext`
+    avoids that.
+    """
+
+    def __init__(
+        self, slots: int, ahead: int | None = None, context: SpawnContext | None = None
+    ) -> None:
         self.slots = slots
+        self._ahead = AHEAD if ahead is None else ahead
+        self._context = context or get_context("spawn")
 
     def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
         """Run the work on each item; yield the results of each, in order."""
@@ -96,14 +106,14 @@ class ProcessExecutor:
             yield from map(work, items)
             return
         earlier_children, workers = {*active_children()}, set[BaseProcess]()
-        with ProcessPoolExecutor(slots, get_context("spawn"), end_with_parent) as pool:
+        with ProcessPoolExecutor(slots, self._context, end_with_parent) as pool:
             waiting = iter(items)
             pending: deque[tuple[T, Future[bytes | None]]] = deque()
             try:
                 while True:
                     # Children inherit the mask: only this process handles Ctrl-C.
                     with unheard(signal.SIGINT):
-                        for item in islice(waiting, AHEAD * slots - len(pending)):
+                        for item in islice(waiting, self._ahead * slots - len(pending)):
                             pending.append((item, pool.submit(packed, work, item)))
                         workers |= {*active_children()} - earlier_children
                     if not pending:

@@ -97,20 +97,6 @@ class ArchiveSource(msgspec.Struct, frozen=True, dict=True):
         )
 
 
-class OpenedSource(ArchiveSource, frozen=True, dict=True):
-    """Archive that opens each cluster once, so that all its answers know the same records."""
-
-    @cached_property
-    def _opened(self) -> dict[str, ArchivedCluster]:
-        return {}
-
-    def cluster(self, name: str) -> ArchivedCluster:
-        """Open a cluster, or return the opened one. Raises the errors of `ArchiveSource`."""
-        if name not in self._opened:
-            self._opened[name] = super().cluster(name)
-        return self._opened[name]
-
-
 def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:
     """Compare all files of a plan with their hashes, so that no row of a damaged cluster is made.
 

@@ -105,6 +105,18 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return CHANGES
 
+    @property
+    def moments(self) -> Sequence[str | None]:
+        """Moments of the two sides."""
+        return [self.before.moment, self.after.moment]
+
+    def planned(
+        self, source: ArchiveSource, cluster: str
+    ) -> tuple[str, list[StateQuery]] | ClusterProblem:
+        """Open and plan both sides; if a side fails, return its problem."""
+        queries = self.queries(source, cluster)
+        return queries if isinstance(queries, ClusterProblem) else (cluster, queries)
+
     def queries(
         self, source: ArchiveSource, cluster: str, ends: Sequence[Ends | None] = NO_ENDS
     ) -> list[StateQuery] | ClusterProblem:
@@ -151,10 +163,10 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
         return again if isinstance(again, ClusterProblem) else self.compared(again)
 
     def batches(
-        self, source: ArchiveSource, cluster: str
+        self, source: ArchiveSource, planned: tuple[str, list[StateQuery]]
     ) -> Iterator[pa.RecordBatch | ClusterProblem]:
         """Fold both sides, then compare them; yield the problem of a side, if it has one."""
-        comparison = self.comparison(source, cluster)
+        comparison = self.comparison(source, *planned)
         if isinstance(comparison, ClusterProblem):
             yield comparison
         else:

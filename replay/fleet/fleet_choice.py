@@ -12,11 +12,16 @@ if TYPE_CHECKING:
 
 
 def fleet_of(
-    session: "SparkSession | None", progress: ProgressListener | None = None
+    session: "SparkSession | None",
+    progress: ProgressListener | None = None,
+    jobs: int | None = None,
 ) -> "LocalFleet | SparkFleet":
-    """Return a `SparkFleet` for a Spark session; without one, a `LocalFleet`."""
+    """Return a `SparkFleet` for a Spark session; without one, a `LocalFleet`.
+
+    `jobs` limits the processes that plan a fleet without Spark.
+    """
     if session is None:
-        return LocalFleet(progress)
+        return LocalFleet(progress, jobs)
     from replay.fleet.spark.fleet_jobs import SparkFleet  # noqa: PLC0415 - needs pyspark
 
     return SparkFleet(session, progress=progress)

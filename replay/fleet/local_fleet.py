@@ -1,21 +1,29 @@
 """Answers for whole fleets in this process."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor, SerialExecutor, ThreadExecutor
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import ArchiveSource
-from replay.fleet.cluster_plans import PLANS_AT_ONCE, planned_here
+from replay.fleet.cluster_plans import planned_ahead
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
 from replay.fleet.comparisons import DifferenceQuery
 from replay.fleet.difference_files import ComparedCluster, DifferenceTask
 from replay.fleet.state_files import StateFolder, StateTask
-from replay.fleet.table_run import TableWork, readable_batches
+from replay.fleet.table_queries import StateTableQuery
+from replay.fleet.table_run import (
+    TableWork,
+    attempted_plan,
+    readable_batches,
+    tables_of_cluster,
+)
 from replay.progress import NoProgress, ProgressListener
 
 T = TypeVar("T")
@@ -24,14 +32,16 @@ T = TypeVar("T")
 class LocalFleet:
     """Answers questions about fleets in this process: folds one cluster after the other.
 
-    Only requests that plan or describe clusters are concurrent.
+    Only requests that plan or describe clusters are concurrent. Several processes plan a large
+    fleet (`replay.fleet.cluster_plans`); `jobs` limits their number.
     """
 
-    def __init__(self, progress: ProgressListener | None = None) -> None:
+    def __init__(self, progress: ProgressListener | None = None, jobs: int | None = None) -> None:
         self.executor: Executor = SerialExecutor()
         self.requests: Executor = ThreadExecutor()
         """Runs work that mostly waits for the store."""
         self._progress = progress or NoProgress()
+        self._jobs = jobs
 
     def frame(self, work: TableWork) -> pa.Table:
         """Arrow table of a table query.
@@ -39,8 +49,41 @@ class LocalFleet:
         Raises:
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
-        batches = (batch for cluster in work.clusters for batch in readable_batches(work, cluster))
-        return pa.Table.from_batches(batches, work.query.schema)
+        return pa.Table.from_batches(self._batches(work), work.query.schema)
+
+    def state_frames(
+        self, work: TableWork, query: StateTableQuery, tables: Sequence[str]
+    ) -> dict[str, pa.Table]:
+        """Arrow tables of a state by their names; one plan of each cluster serves all.
+
+        `query` makes the plans, and the first table. Only that table warns of doubts.
+
+        Raises:
+            UnreadableCluster: a cluster is unreadable and not to be skipped.
+        """
+        queries = {table: replace(query, table=table, is_silent=True) for table in tables}
+        queries[query.table] = query
+        parts = [{table: each.schema.empty_table() for table, each in queries.items()}]
+        with closing(self._plans(work)) as plans:
+            for cluster, planned in plans:
+                parts.append(tables_of_cluster(queries, work, cluster, planned))
+        return {table: pa.concat_tables(part[table] for part in parts) for table in tables}
+
+    def _batches(self, work: TableWork) -> Iterator[pa.RecordBatch]:
+        with closing(self._plans(work)) as plans:
+            for cluster, planned in plans:
+                yield from readable_batches(work, cluster, planned)
+
+    def _plans(self, work: TableWork) -> Generator[tuple[str, Any], None, None]:
+        plan = partial(attempted_plan, work.query, work.source)
+        return self._planned(plan, work.clusters, work.query.moments)
+
+    def _planned(
+        self, plan: Callable[[str], T], clusters: Sequence[str], moments: Sequence[str | None]
+    ) -> Generator[tuple[str, T], None, None]:
+        """Yield each cluster with its plan. A limited number of plans is made ahead."""
+        with closing(planned_ahead(plan, clusters, moments, self._jobs)) as plans:
+            yield from zip(clusters, plans, strict=True)
 
     def small_frame(self, table: pa.Table) -> pa.Table:
         """A table that lies in this process."""
@@ -52,7 +95,7 @@ class LocalFleet:
         clusters: Sequence[str],
         folder: StateFolder | None = None,
         tables: Sequence[str] = (),
-    ) -> Iterator[StateSummary]:
+    ) -> Generator[StateSummary, None, None]:
         """Fold all clusters, write tables if a folder is given; yield summaries.
 
         Raises:
@@ -60,13 +103,11 @@ class LocalFleet:
         """
         self._progress.begin("writing" if folder else "folding", len(clusters))
         task = StateTask(question, folder, tuple(tables))
-
-        def query(cluster: str) -> StateQuery | ClusterProblem:
-            return attempted(cluster, partial(question.query, cluster))
-
-        for cluster, planned_query in _planned(query, clusters):
-            yield from task.summaries(cluster, planned_query)
-            self._progress.advance(1)
+        plan = partial(_attempted_query, question)
+        with closing(self._planned(plan, clusters, [question.moment])) as plans:
+            for cluster, planned_query in plans:
+                yield from task.summaries(cluster, planned_query)
+                self._progress.advance(1)
 
     def differences(
         self,
@@ -82,13 +123,12 @@ class LocalFleet:
         """
         self._progress.begin("writing", len(clusters))
         task = DifferenceTask(query, source, folder)
-        for cluster, sides in _planned(partial(query.queries, source), clusters):
-            yield task.comparison(cluster, sides)
-            self._progress.advance(1)
+        plan = partial(query.queries, source)
+        with closing(self._planned(plan, clusters, query.moments)) as plans:
+            for cluster, sides in plans:
+                yield task.comparison(cluster, sides)
+                self._progress.advance(1)
 
 
-def _planned(plan: Callable[[str], T], clusters: Sequence[str]) -> Iterator[tuple[str, T]]:
-    """Plan clusters concurrently, but hold the plans of `PLANS_AT_ONCE` clusters at most."""
-    for start in range(0, len(clusters), PLANS_AT_ONCE):
-        block = clusters[start : start + PLANS_AT_ONCE]
-        yield from zip(block, planned_here(plan, block), strict=True)
+def _attempted_query(question: FleetQuestion, cluster: str) -> StateQuery | ClusterProblem:
+    return attempted(cluster, partial(question.query, cluster))

@@ -9,11 +9,11 @@ of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_ro
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
-import msgspec
 import pyarrow as pa
 
 from controlplane.core.releases.profiles import KIP, Profile, resolve
@@ -40,7 +40,7 @@ from replay.fleet.fleet_choice import fleet_of
 from replay.fleet.fleet_tables import audit_table, cluster_table, compat_table, partition_table
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import HistoryQuery, IntervalQuery, StateTableQuery, TableQuery
-from replay.fleet.table_run import OnUnreadable, TableWork, tables_of_cluster
+from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.progress import ProgressListener
 from replay.tables.schemas import STATE_SCHEMAS
 
@@ -77,6 +77,7 @@ class ArchiveOptions(NamedTuple):
     trust: bool = False
     unreadable: OnUnreadable = OnUnreadable.SKIP
     from_segments: bool = False
+    jobs: int | None = None
 
 
 class OpenArchive(Generic[FrameT]):
@@ -123,6 +124,7 @@ class OpenArchive(Generic[FrameT]):
         self._unreadable = options.unreadable
         self._spark = spark
         self._progress = progress
+        self._jobs = options.jobs
         self.names: list[str] = layout.selected_clusters(self._source.store, options.clusters)
         """Names of the clusters in this archive, or of the selected ones."""
 
@@ -328,12 +330,15 @@ class OpenArchive(Generic[FrameT]):
         """
         if self._spark is None and register is None:
             raise ValueError("there is no Spark session: give `register`, such as DuckDB's")
-        for table, frame in self._state_frames(moment_text(as_of), self._profiles(release)).items():
+        tables = list(STATE_SCHEMAS)
+        query = StateTableQuery(tables[0], moment_text(as_of), self._profiles(release))
+        frames: dict[str, Any] = self._fleet.state_frames(self._work(query), query, tables)
+        for table, frame in frames.items():
             if register is None:
                 frame.createOrReplaceTempView(prefix + table)
             else:
                 register(prefix + table, frame)
-        return [prefix + table for table in STATE_SCHEMAS]
+        return [prefix + table for table in tables]
 
     def follow(
         self,
@@ -368,23 +373,11 @@ class OpenArchive(Generic[FrameT]):
 
     # --- execution --------------------------------------------------------------------------
 
-    def _table(self, query: TableQuery) -> FrameT:
-        work = TableWork(query, self._source, self.names, self._unreadable)
-        return cast("FrameT", self._fleet.frame(work))
+    def _table(self, query: TableQuery[Any]) -> FrameT:
+        return cast("FrameT", self._fleet.frame(self._work(query)))
 
-    def _state_frames(self, moment: str | None, profiles: tuple[Profile, ...]) -> dict[str, Any]:
-        """All tables of the state."""
-        queries = {table: StateTableQuery(table, moment, profiles) for table in STATE_SCHEMAS}
-        for table in [*queries][1:] if self._spark is None else []:  # one warning per cluster
-            queries[table] = msgspec.structs.replace(queries[table], is_silent=True)
-        if self._spark is not None:
-            return {table: self._table(query) for table, query in queries.items()}
-        parts = [
-            tables_of_cluster(queries, self._source, cluster, self._unreadable)
-            for cluster in self.names
-        ]
-        parts.append({table: query.schema.empty_table() for table, query in queries.items()})
-        return {table: pa.concat_tables(part[table] for part in parts) for table in queries}
+    def _work(self, query: TableQuery[Any]) -> TableWork:
+        return TableWork(query, self._source, self.names, self._unreadable)
 
     def _small(self, table: pa.Table) -> FrameT:
         """A table that lies in this process, as Arrow table or data frame like the other tables."""
@@ -399,11 +392,12 @@ class OpenArchive(Generic[FrameT]):
         for cluster, problem in zip(table["cluster"], table["problem"], strict=True):
             self._check(cluster.as_py(), problem.as_py())
 
-    def _answered(self, parts: Iterable[StateSummary]) -> Iterator[StateSummary]:
+    def _answered(self, parts: Generator[StateSummary, None, None]) -> Iterator[StateSummary]:
         """Summaries as they arrive, until a problem is raised."""
-        for part in parts:
-            self._check(part.cluster, part.problem)
-            yield part
+        with closing(parts):  # an error ends the processes that plan
+            for part in parts:
+                self._check(part.cluster, part.problem)
+                yield part
 
     def _check(self, cluster: str, problem: str | None) -> None:
         """Raise `UnreadableCluster` for a problem of a cluster that is not to be skipped."""
@@ -412,7 +406,7 @@ class OpenArchive(Generic[FrameT]):
 
     @property
     def _fleet(self) -> "LocalFleet | SparkFleet":
-        return fleet_of(self._spark, self._progress)
+        return fleet_of(self._spark, self._progress, self._jobs)
 
     @property
     def _executor(self) -> Executor:

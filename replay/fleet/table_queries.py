@@ -3,8 +3,8 @@
 A query is a value without open files, so that Spark's tasks and other processes can run it.
 """
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from replay.cluster_problem import ClusterProblem
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plans.read_plan import ReadPlan
+from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS
 from replay.engine.states.order_marks import OrderMarks, ReducedParts
 from replay.fleet.answer_warnings import warn_of_plans
@@ -29,19 +30,35 @@ from replay.timeline.passes import timelines
 from replay.timeline.timeline_rows import EVENTS, INTERVALS, interval_documents, plain_rows
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 
+T = TypeVar("T")
 
-class TableQuery(Protocol):
-    """Query whose answer is one table."""
+
+class TableQuery(Protocol[T]):
+    """Query whose answer is one table. The rows of a cluster are made from its plan."""
 
     @property
     def schema(self) -> pa.Schema:
         """Columns of the table."""
         ...
 
+    @property
+    def moments(self) -> Sequence[str | None]:
+        """Moments of the plans; None is the end."""
+        ...
+
+    def planned(self, source: ArchiveSource, cluster: str) -> T | ClusterProblem:
+        """Open and plan one cluster. Other processes may do this.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        ...
+
     def batches(
-        self, source: ArchiveSource, cluster: str
+        self, source: ArchiveSource, planned: T
     ) -> Iterator[pa.RecordBatch | ClusterProblem]:
-        """Make the rows of one cluster. An error comes before the first row.
+        """Make the rows of a planned cluster. An error comes before the first row.
 
         `UncertainAnswer` warns of an answer that is not certain, once before the first row.
         In a trusted archive, a damaged file can end a timeline or a history after some rows. If a
@@ -49,7 +66,6 @@ class TableQuery(Protocol):
 
         Raises:
             ReplayError: the cluster is unreadable.
-            UnknownMoment: the cluster has no such moment.
         """
         ...
 
@@ -72,9 +88,24 @@ class StateTableQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return STATE_SCHEMAS[self.table]
 
-    def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
+    @property
+    def moments(self) -> Sequence[str | None]:
+        """The moment of the state."""
+        return [self.moment]
+
+    def planned(self, source: ArchiveSource, cluster: str) -> StateQuery:
+        """Open and plan one cluster, for every table of the state.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        return FleetQuestion(source, self.moment, self.profiles).query(cluster)
+
+    def batches(self, _: ArchiveSource, planned: StateQuery) -> Iterator[pa.RecordBatch]:
         """Fold the topics of the table, then make its rows."""
-        local, plan, profiles = FleetQuestion(source, self.moment, self.profiles).query(cluster)
+        local, plan, profiles = planned
+        cluster = plan.cluster
         table = STATE_TABLES[self.table]
         read = plan.only(table.topics(plan.topics, list(plan.ends)))
         reduced = local.reduced(read, profiles)
@@ -112,7 +143,12 @@ class IntervalQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return INTERVALS
 
-    def job(self, source: ArchiveSource, cluster: str) -> TimelineJob:
+    @property
+    def moments(self) -> Sequence[str | None]:
+        """The end of the timeline."""
+        return [self.moment]
+
+    def planned(self, source: ArchiveSource, cluster: str) -> TimelineJob:
         """Open and plan one cluster, with the doubts about its past.
 
         Raises:
@@ -124,9 +160,9 @@ class IntervalQuery(msgspec.Struct, frozen=True):
         question = TimelineQuery(self.profiles, self.connectors, source.exactly_once, self.offsets)
         return TimelineJob(local.cluster, plan, question)
 
-    def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, _: ArchiveSource, planned: TimelineJob) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read."""
-        job = self.job(source, cluster)
+        job = planned
         check_files_of(job.cluster, job.plan)
         warn_of_plans([job.plan])
         document = interval_documents(job)
@@ -146,7 +182,12 @@ class HistoryQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return EVENTS
 
-    def jobs(self, source: ArchiveSource, cluster: str) -> list[HistoryJob]:
+    @property
+    def moments(self) -> Sequence[str | None]:
+        """The end of the history."""
+        return [self.moment]
+
+    def planned(self, source: ArchiveSource, cluster: str) -> list[HistoryJob]:
         """Open and plan one cluster: a job for each release and connector.
 
         Raises:
@@ -162,12 +203,11 @@ class HistoryQuery(msgspec.Struct, frozen=True):
             for name in dict.fromkeys(self.connectors)
         ]
 
-    def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, _: ArchiveSource, planned: list[HistoryJob]) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read, connector by connector."""
-        jobs = self.jobs(source, cluster)
-        for job in jobs[:1]:  # all jobs have the same plan
+        for job in planned[:1]:  # all jobs have the same plan
             check_files_of(job.cluster, job.plan)
             warn_of_plans([job.plan])
-        steps = ((job, step) for job in jobs for step in history_steps(job))
+        steps = ((job, step) for job in planned for step in history_steps(job))
         rows = (row for job, step in steps for row in history_rows(job, step.effects))
         return batches(EVENTS, plain_rows(EVENTS, rows))

@@ -1,16 +1,19 @@
 """Runs of table queries, cluster by cluster; unreadable clusters are skipped or raised."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 import pyarrow as pa
 
-from replay.cluster_problem import ClusterProblem, streamed
-from replay.fleet.archive_source import ArchiveSource, OpenedSource, UnreadableCluster
-from replay.fleet.table_queries import TableQuery
+from replay.cluster_problem import ClusterProblem, attempted, streamed
+from replay.engine.query import StateQuery
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
+from replay.fleet.table_queries import StateTableQuery, TableQuery
+
+T = TypeVar("T")
 
 
 class OnUnreadable(Enum):
@@ -41,19 +44,34 @@ def skip_or_raise(problem: str, unreadable: OnUnreadable) -> None:
 class TableWork(NamedTuple):
     """Query on some clusters of an archive."""
 
-    query: TableQuery
+    query: TableQuery[Any]
     source: ArchiveSource
     clusters: Sequence[str]
     unreadable: OnUnreadable
 
 
-def readable_batches(work: TableWork, cluster: str) -> Iterator[pa.RecordBatch]:
-    """Make the rows of a cluster; an unreadable one has none.
+def attempted_plan(query: TableQuery[T], source: ArchiveSource, cluster: str) -> T | ClusterProblem:
+    """Open and plan one cluster, in any process; return the plan, or the problem."""
+    return attempted(cluster, partial(query.planned, source, cluster))
+
+
+def readable_batches(
+    work: TableWork, cluster: str, planned: Any = None
+) -> Iterator[pa.RecordBatch]:
+    """Make the rows of a cluster, which may be planned; an unreadable one has none.
+
+    If a merge has removed files since the cluster was planned, it is planned again.
 
     Raises:
         UnreadableCluster: the cluster is unreadable and not to be skipped.
     """
-    for batch in streamed(cluster, lambda: work.query.batches(work.source, cluster)):
+    plans = [] if planned is None else [planned]
+
+    def rows() -> Iterable[pa.RecordBatch | ClusterProblem]:
+        plan = plans.pop() if plans else work.query.planned(work.source, cluster)
+        return [plan] if isinstance(plan, ClusterProblem) else work.query.batches(work.source, plan)
+
+    for batch in streamed(cluster, rows):
         if isinstance(batch, ClusterProblem):
             skip_or_raise(batch.line, work.unreadable)
         else:
@@ -61,32 +79,33 @@ def readable_batches(work: TableWork, cluster: str) -> Iterator[pa.RecordBatch]:
 
 
 def tables_of_cluster(
-    queries: Mapping[str, TableQuery],
-    source: ArchiveSource,
+    queries: Mapping[str, StateTableQuery],
+    work: TableWork,
     cluster: str,
-    unreadable: OnUnreadable,
+    planned: StateQuery | ClusterProblem,
 ) -> dict[str, pa.Table]:
-    """Tables of a cluster, all of one moment, by the names of their queries.
+    """Tables of a cluster, all of one plan, by the names of their queries.
 
-    If a merge removes files meanwhile, the cluster is opened once more, and all tables are made
-    again. An unreadable cluster has no rows in any of them.
+    The query of `work` makes the plan; the other queries are of the same moment. If a merge has
+    removed files since then, the cluster is planned again, and all tables are made again. An
+    unreadable cluster has no rows in any of them.
 
     Raises:
         UnreadableCluster: the cluster is unreadable and not to be skipped.
     """
-    problem = ""
-    for _ in range(2):
-        opened = OpenedSource(*msgspec.structs.astuple(source))
-        works = {
-            name: TableWork(query, opened, [cluster], OnUnreadable.RAISE)
+    plans = [planned]
+
+    def tables() -> dict[str, pa.Table] | ClusterProblem:
+        plan = plans.pop() if plans else work.query.planned(work.source, cluster)
+        if isinstance(plan, ClusterProblem):
+            return plan
+        return {
+            name: pa.Table.from_batches(query.batches(work.source, plan), query.schema)
             for name, query in queries.items()
         }
-        try:
-            return {
-                name: pa.Table.from_batches(readable_batches(work, cluster), work.query.schema)
-                for name, work in works.items()
-            }
-        except UnreadableCluster as failure:
-            problem = str(failure)
-    skip_or_raise(problem, unreadable)
+
+    answer = attempted(cluster, tables)
+    if not isinstance(answer, ClusterProblem):
+        return answer
+    skip_or_raise(answer.line, work.unreadable)
     return {name: query.schema.empty_table() for name, query in queries.items()}

@@ -71,7 +71,9 @@ def history(  # noqa: PLR0913 - click passes every option by name
     the others are shown.
     """
     query = HistoryQuery(moment, tuple(archive.profiles(releases)), connectors)
-    jobs_of = archive.answer_of_each(partial(query.jobs, archive.source()), moment)
+    jobs_of = archive.answer_of_each(
+        partial(query.planned, archive.source()), moment, jobs=executing.jobs
+    )
     print_plan_notices([cluster_jobs[0].plan for cluster_jobs in jobs_of])
     jobs = list(chain.from_iterable(jobs_of))
     if is_explained:

@@ -96,7 +96,9 @@ def command(  # noqa: PLR0913 - click passes every option by name
         raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")
     profiles = tuple(archive.profiles(releases))
     query = IntervalQuery(moment, profiles, connectors, offsets)
-    jobs = archive.answer_of_each(partial(query.job, archive.source()), moment)
+    jobs = archive.answer_of_each(
+        partial(query.planned, archive.source()), moment, jobs=executing.jobs
+    )
     print_plan_notices([job.plan for job in jobs])
     kind = _DIGESTS if with_digests else _INTERVALS
     if is_explained:

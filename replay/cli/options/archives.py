@@ -64,16 +64,21 @@ class ArchiveInput(NamedTuple):
     """Clusters that turned out to be unreadable."""
 
     def answer_of_each(
-        self, ask: Callable[[str], T | ClusterProblem], *moments: str | None
+        self,
+        ask: Callable[[str], T | ClusterProblem],
+        *moments: str | None,
+        jobs: int | None = None,
     ) -> list[T]:
         """Plan several clusters at a time; return the answers. Errors of clusters are printed.
 
-        `ask` opens and plans a cluster at these moments; it may run in another process.
+        `ask` opens and plans a cluster at these moments; it may run in another process. `jobs`
+        limits the number of processes.
 
         Raises:
             UnreadableCluster: every cluster failed. The message is the first problem.
         """
-        return self.readable(planned_each(partial(_attempt, ask), self.selected(), moments))
+        plans = planned_each(partial(_attempt, ask), self.selected(), moments, jobs)
+        return self.readable(plans)
 
     def answer_without_damaged(
         self, jobs: Sequence[PlannedT], answer: Callable[[Sequence[PlannedT]], T]

@@ -76,36 +76,37 @@ class ExecutorChoice(NamedTuple):
     """Requested executor of work on many clusters."""
 
     choice: EngineChoice = EngineChoice(AUTO, None, ())
-    jobs: int = 1
+    jobs: int | None = None
+    """Number of processes that work, and the most that plan. None: one works, and several plan."""
 
     @property
     def named(self) -> tuple[str, str]:
         """Name of the engine, and its way of working."""
         if self.choice.is_spark:
             return SPARK, f"in tasks at {self.choice.where.master}"
-        processes = "this process" if self.jobs == 1 else f"{self.jobs} processes"
+        processes = "this process" if self.jobs in (None, 1) else f"{self.jobs} processes"
         return HERE, f"in {processes}: no JVM is started"
 
     def by(self, progress: ProgressListener) -> AbstractContextManager[Executor]:
         """Return a context manager with the executor for `--jobs` and the engine."""
-        return self.choice.executor(self.jobs, progress)
+        return self.choice.executor(self.jobs or 1, progress)
 
 
 def executing_options(command: Decorated) -> Decorated:
     """Add `--jobs` and the engine options; the command gets `executing: ExecutorChoice`."""
 
     @functools.wraps(command)
-    def with_executing(engine: EngineChoice, jobs: int, **arguments: Any) -> Any:
-        if engine.is_spark and jobs > 1:
+    def with_executing(engine: EngineChoice, jobs: int | None, **arguments: Any) -> Any:
+        if engine.is_spark and jobs is not None and jobs > 1:
             raise click.UsageError("--jobs sets processes of this machine: with Spark use --master")
         return command(executing=ExecutorChoice(engine, jobs), **arguments)
 
     return click.option(  # type: ignore[return-value]  # click changes the type
         "--jobs",
         type=WholeNumber(min=1),
-        default=1,
         metavar="N",
-        help="Number of worker processes, each with its own memory. [default: 1]",
+        help="Number of worker processes, each with its own memory. If given, it also limits the "
+        "processes that plan a large fleet. [default: 1]",
     )(engine_options(with_executing))
 
 

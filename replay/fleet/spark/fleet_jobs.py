@@ -1,6 +1,6 @@
 """Answers of Spark for whole fleets: data frames of tables, and summaries of folds and files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -81,6 +81,17 @@ class SparkFleet:
         make = partial(offset_rows, unreadable=work.unreadable)
         return frame.unionAll(bucket_frame(self._session, large, self._limits, make, OFFSETS))
 
+    def state_frames(
+        self, work: TableWork, query: StateTableQuery, tables: Sequence[str]
+    ) -> dict[str, DataFrame]:
+        """Lazy data frames of the tables of a state, by their names.
+
+        Raises:
+            NoSpark: the job that plans offsets has failed.
+        """
+        queries = {table: msgspec.structs.replace(query, table=table) for table in tables}
+        return {table: self.frame(work._replace(query=each)) for table, each in queries.items()}
+
     def small_frame(self, table: pa.Table) -> DataFrame:
         """Data frame of a table that lies in this process."""
         return self._session.createDataFrame(table)
@@ -91,7 +102,7 @@ class SparkFleet:
         clusters: Sequence[str],
         folder: StateFolder | None = None,
         tables: Sequence[str] = (),
-    ) -> Iterator[StateSummary]:
+    ) -> Generator[StateSummary, None, None]:
         """Fold all clusters, write tables if a folder is given; yield summaries of all parts.
 
         Raises:

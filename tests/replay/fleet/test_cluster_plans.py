@@ -2,7 +2,9 @@
 
 import os
 import signal
-from multiprocessing import parent_process
+import subprocess
+import sys
+from multiprocessing import active_children, current_process, parent_process
 from pathlib import Path
 from threading import get_ident
 
@@ -14,6 +16,7 @@ from replay.fleet.cluster_plans import (
     CLUSTERS_PER_PROCESS,
     MOST_PROCESSES,
     PLANS_AT_ONCE,
+    planned_ahead,
     planned_each,
     planned_here,
     process_count,
@@ -66,7 +69,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two processes plan a fleet of a few clusters."""
     monkeypatch.setattr(cluster_plans, "CLUSTERS_PER_PROCESS", 2)
     monkeypatch.setattr(cluster_plans, "BLOCKS_PER_PROCESS", 1)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
 
 def process_of(_cluster: str) -> int:
@@ -84,6 +87,103 @@ def test_plans_are_made_in_other_processes() -> None:
     assert {*planned_each(process_of, ["a", "b", "c", "d"], [None])} == {os.getpid()}
 
 
+@pytest.mark.usefixtures("two_processes")
+def test_one_job_plans_in_this_process() -> None:
+    """The number of jobs limits the processes that plan."""
+    assert {*planned_each(process_of, ["a", "b", "c", "d"], [RECORD], 1)} == {os.getpid()}
+    assert {*planned_ahead(process_of, ["a", "b", "c", "d"], [RECORD], 1)} == {os.getpid()}
+
+
+@pytest.mark.usefixtures("two_processes")
+@pytest.mark.parametrize("member", ["daemon", "_inheriting"])
+def test_a_process_that_may_have_no_children_plans_itself(
+    member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of `multiprocessing.Pool` are daemonic: Python refuses to start their children."""
+    if member == "daemon":
+        monkeypatch.setitem(current_process()._config, member, True)  # type: ignore[attr-defined]
+    else:
+        monkeypatch.setattr(current_process(), member, True, raising=False)
+    assert {*planned_each(process_of, ["a", "b", "c", "d"], [RECORD])} == {os.getpid()}
+
+
+UNGUARDED = """
+import os
+from replay.fleet import cluster_plans
+from tests.replay.fleet.test_cluster_plans import process_of
+
+print("started", flush=True)
+cluster_plans.CLUSTERS_PER_PROCESS = 2
+os.sched_getaffinity = lambda _: {0, 1}
+processes = list(cluster_plans.planned_ahead(process_of, ["a", "b", "c", "d"], ["config@3"]))
+print(len(processes), os.getpid() in processes)
+"""
+"""Script without `if __name__ == "__main__"`, as many users of the API write it."""
+
+
+@pytest.mark.slow
+def test_a_script_runs_once(tmp_path: Path) -> None:
+    """Processes that plan do not import the main module, whose effects would be repeated."""
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("started\n4 False\n", "")
+
+
+def test_few_plans_wait_for_their_caller() -> None:
+    """A caller that folds each cluster at once does not hold the plans of a whole fleet."""
+    planned: list[str] = []
+    clusters = [f"c{number}" for number in range(3 * PLANS_AT_ONCE)]
+    plans = planned_ahead(planned.append, clusters, [None])
+    next(plans)
+    assert len(planned) <= PLANS_AT_ONCE
+    assert len(list(plans)) == len(clusters) - 1
+
+
+class CountedPlan:
+    """Plan that counts the plans of other processes which this process holds."""
+
+    held = 0
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        """Count a plan that arrives here."""
+        self.__dict__ |= state
+        CountedPlan.held += 1
+
+    def __del__(self) -> None:
+        """Count a plan that its last holder has freed."""
+        CountedPlan.held -= 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_processes")
+def test_a_plan_is_freed_by_its_caller() -> None:
+    """A fold adds states to its plan; those of a whole block would need much memory."""
+    held = []
+    for plan in planned_ahead(CountedPlan, [*"abcdefgh"], [RECORD]):
+        assert plan.cluster in "abcdefgh"
+        held.append(CountedPlan.held)
+    assert held == [4, 3, 2, 1, 4, 3, 2, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_processes")
+def test_processes_end_with_their_caller() -> None:
+    """A query that ends early, for instance because a cluster is unreadable, leaves no process."""
+    earlier = {*active_children()}
+    plans = planned_ahead(process_of, ["a", "b", "c", "d", "e"], [RECORD])
+    next(plans)
+    assert {*active_children()} - earlier
+    plans.close()
+    assert not {*active_children()} - earlier
+
+
 def named_or_killed(cluster: str) -> str:
     """Name of a cluster; the other process that is to plan `c` is killed."""
     if cluster == "c" and parent_process() is not None:
@@ -97,6 +197,7 @@ def test_this_process_plans_the_rest_after_a_death() -> None:
     """A process that the kernel kills for lack of memory costs no answer."""
     clusters = ["a", "b", "c", "d", "e"]
     assert list(planned_each(named_or_killed, clusters, [RECORD])) == clusters
+    assert list(planned_ahead(named_or_killed, clusters, [RECORD])) == clusters
 
 
 @pytest.fixture(scope="module")

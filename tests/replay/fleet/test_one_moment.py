@@ -6,7 +6,7 @@ from typing import Any
 import replay
 from controlplane.core.releases.profiles import KIP, Profile
 from replay.engine.local_engine import LocalEngine
-from replay.fleet.archive_source import ArchiveSource, OpenedSource
+from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.core.logs import config, connector, report, status
@@ -53,14 +53,3 @@ def test_all_views_are_of_one_moment(tmp_path: Path) -> None:
     archive.register_views(register)
     assert views == before
     assert archive.state("statuses") != before["statuses"]
-
-
-def test_an_opened_cluster_does_not_grow(tmp_path: Path) -> None:
-    """An opened source opens a cluster once; a later record is in none of its answers."""
-    capture(tmp_path, log_of(ENTRIES[:1]))
-    source = OpenedSource(str(tmp_path))
-    heads = []
-    for end in (1, 2):
-        capture(tmp_path, log_of(ENTRIES[:end]))
-        heads.append(source.local(NAME).cluster.chain.head)
-    assert heads[0] == heads[1] != ArchiveSource(str(tmp_path)).cluster(NAME).chain.head

@@ -62,7 +62,8 @@ def test_tables_and_files_have_the_marks_of_the_command(unordered: Path, tmp_pat
 def test_marks_of_very_many_offsets_are_not_searched(unordered: Path) -> None:
     """With too many offsets, a table of connectors reads none: its marks are null, not empty."""
     query = StateTableQuery("connectors", None, (Profile.of("kip"),), marked_rows=1)
-    batches = list(query.batches(ArchiveSource(str(unordered)), NAME))
+    source = ArchiveSource(str(unordered))
+    batches = list(query.batches(source, query.planned(source, NAME)))
     assert marks_in(pa.Table.from_batches(batches)) == {"a": None, "b": None}
 
 
