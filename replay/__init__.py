@@ -28,7 +28,7 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     from_segments: bool = False,
     conf: "Mapping[str, str] | None" = None,
     progress: "ProgressListener | None" = None,
-    jobs: int | None = None,
+    jobs: int | None = 1,
 ) -> "OpenArchive[Any]":
     """Open an archive for queries.
 
@@ -44,7 +44,9 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
         progress: listener of the progress of queries; by default none.
         jobs: greatest number of processes that plan a fleet of 300 clusters or more, if `as_of` is
-            a record or a time. 1 starts none; by default one per processor, and four at most.
+            a record or a time. By default, this process makes the plans. None: one process per
+            processor, and four at most. Each imports the program's main module, as with
+            `multiprocessing`. So a script needs `if __name__ == "__main__"`.
 
     Raises:
         NoArchive: the URL is invalid. If `clusters` is empty, also: there is no archive.

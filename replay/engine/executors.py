@@ -16,7 +16,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
@@ -88,16 +87,12 @@ class ProcessExecutor:
     """Works in several processes, each with its own memory.
 
     `ahead` is the number of items per process that are worked on, or wait for the caller; None
-    means `AHEAD`. By default, processes import the main module of the program; a `MainlessContext`
-    avoids that.
+    means `AHEAD`.
     """
 
-    def __init__(
-        self, slots: int, ahead: int | None = None, context: SpawnContext | None = None
-    ) -> None:
+    def __init__(self, slots: int, ahead: int | None = None) -> None:
         self.slots = slots
         self._ahead = AHEAD if ahead is None else ahead
-        self._context = context or get_context("spawn")
 
     def run(self, work: "ItemWork[T, R]", items: Sequence[T]) -> Iterator[Iterable[R]]:
         """Run the work on each item; yield the results of each, in order."""
@@ -106,7 +101,7 @@ class ProcessExecutor:
             yield from map(work, items)
             return
         earlier_children, workers = {*active_children()}, set[BaseProcess]()
-        with ProcessPoolExecutor(slots, self._context, end_with_parent) as pool:
+        with ProcessPoolExecutor(slots, get_context("spawn"), end_with_parent) as pool:
             waiting = iter(items)
             pending: deque[tuple[T, Future[bytes | None]]] = deque()
             try:

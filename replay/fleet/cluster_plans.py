@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from multiprocessing import current_process
 from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.core.moments import is_vector
 from controlplane.garbage_collection import collect_rarely
 from replay.archive.stores.concurrent_requests import concurrently, requests_in_turn
 from replay.engine.executors import ProcessExecutor, WorkerDied
-from replay.engine.spawned_processes import MainlessContext, may_start_processes
 from replay.processors import usable_processors
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class _PlanWork(NamedTuple, Generic[T]):
             return
         size = -(-len(self.clusters) // (self.processes * BLOCKS_PER_PROCESS))
         blocks = _blocks(self.clusters, min(self.most_in_block, size))
-        executor = ProcessExecutor(self.processes, ahead, MainlessContext())
+        executor = ProcessExecutor(self.processes, ahead)
         for waiting in map(deque, executor.run(partial(_planned_block, self.plan), blocks)):
             while waiting:  # a fold adds states of snapshots to its plan: the caller frees both
                 yield waiting.popleft()
@@ -118,7 +118,7 @@ def process_count(clusters: int, moments: Sequence[str | None], most: int) -> in
 
 
 def _most_processes(jobs: int | None) -> int:
-    if not may_start_processes():
+    if current_process().daemon:  # a worker of `multiprocessing.Pool` may start no process
         return 1
     processors = usable_processors()
     return processors if jobs is None else min(jobs, processors)

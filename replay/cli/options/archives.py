@@ -143,6 +143,7 @@ class ArchiveInput(NamedTuple):
                 from_segments=from_segments,
                 conf=dict(engine.conf),
                 progress=progress,
+                jobs=None,
             )
 
     def fail(self, problem: ClusterProblem) -> None:

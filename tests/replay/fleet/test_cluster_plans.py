@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from multiprocessing import active_children, current_process, parent_process
 from pathlib import Path
 from threading import get_ident
@@ -95,42 +93,10 @@ def test_one_job_plans_in_this_process() -> None:
 
 
 @pytest.mark.usefixtures("two_processes")
-@pytest.mark.parametrize("member", ["daemon", "_inheriting"])
-def test_a_process_that_may_have_no_children_plans_itself(
-    member: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_daemonic_process_plans_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of `multiprocessing.Pool` are daemonic: Python refuses to start their children."""
-    if member == "daemon":
-        monkeypatch.setitem(current_process()._config, member, True)  # type: ignore[attr-defined]
-    else:
-        monkeypatch.setattr(current_process(), member, True, raising=False)
+    monkeypatch.setitem(current_process()._config, "daemon", True)  # type: ignore[attr-defined]
     assert {*planned_each(process_of, ["a", "b", "c", "d"], [RECORD])} == {os.getpid()}
-
-
-UNGUARDED = """
-import os
-from replay.fleet import cluster_plans
-from tests.replay.fleet.test_cluster_plans import process_of
-
-print("started", flush=True)
-cluster_plans.CLUSTERS_PER_PROCESS = 2
-os.sched_getaffinity = lambda _: {0, 1}
-processes = list(cluster_plans.planned_ahead(process_of, ["a", "b", "c", "d"], ["config@3"]))
-print(len(processes), os.getpid() in processes)
-"""
-"""Script without `if __name__ == "__main__"`, as many users of the API write it."""
-
-
-@pytest.mark.slow
-def test_a_script_runs_once(tmp_path: Path) -> None:
-    """Processes that plan do not import the main module, whose effects would be repeated."""
-    script = tmp_path / "script.py"
-    script.write_text(UNGUARDED)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, script], env=environment, capture_output=True, text=True, check=True
-    )
-    assert (done.stdout, done.stderr) == ("started\n4 False\n", "")
 
 
 def test_few_plans_wait_for_their_caller() -> None:
