@@ -20,7 +20,7 @@ __all__ = ["open"]
 def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each option has its name
     archive: "str | PathLike[str]",
     *,
-    clusters: "str | Iterable[str]" = (),
+    clusters: "str | Iterable[str] | None" = None,
     spark: "SparkSession | None" = None,
     exactly_once: bool = False,
     trust: bool = False,
@@ -51,17 +51,18 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     Raises:
         NoArchive: the URL is invalid. If `clusters` is empty, also: there is no archive.
         BadStoreSetting: a setting of the object store is unknown or invalid.
-        ValueError: `unreadable` has another value, or `jobs` is less than 1.
+        ValueError: `unreadable` has another value, `clusters` is empty, or `jobs` is less than 1.
+        TypeError: `jobs` is no whole number.
     """
     # Imported on demand: the command line gives help without Arrow.
-    from replay.fleet.arguments import member, names_in  # noqa: PLC0415
+    from replay.fleet.arguments import check_number, member, names_in  # noqa: PLC0415
     from replay.fleet.open_archive import ArchiveOptions, OpenArchive  # noqa: PLC0415
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
     treatment = member(OnUnreadable, "unreadable", unreadable)
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs cannot be {jobs}: give 1 or more")
-    options = ArchiveOptions(
-        names_in(clusters), exactly_once, trust, treatment, from_segments, jobs
-    )
+    names = () if clusters is None else names_in(clusters)
+    if clusters is not None and not names:  # such as a filter without a result
+        raise ValueError("clusters is empty: name a cluster, or leave it out for all")
+    check_number(jobs, "jobs")
+    options = ArchiveOptions(names, exactly_once, trust, treatment, from_segments, jobs)
     return OpenArchive(archive, options, dict(conf or {}), spark, progress)

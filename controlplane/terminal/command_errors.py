@@ -4,6 +4,7 @@ A refusal is one sentence on standard error; nothing was changed.
 """
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -133,9 +134,23 @@ def write(text: str) -> None:
     """
     check_output()
     try:
-        sys.stdout.write(text)
+        raw = getattr(sys.stdout, "buffer", None)
+        if isinstance(raw, io.RawIOBase):  # PYTHONUNBUFFERED
+            _write_all(raw, text.encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
+        else:
+            sys.stdout.write(text)
     except OSError as error:
         raise _unwritable("standard output", error) from None
+
+
+def _write_all(raw: io.RawIOBase, octets: bytes) -> None:
+    """Write all octets. Python's unbuffered output ignores that the system may write only a part.
+
+    The next attempt then tells why: the disk is full, or the reader has left.
+    """
+    rest = memoryview(octets)
+    while rest:
+        rest = rest[raw.write(rest) or 0 :]
 
 
 def check_output() -> None:

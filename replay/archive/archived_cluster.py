@@ -133,7 +133,9 @@ def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:
             "or capture it again if its first capture died"
         )
     if not chain.manifests:
-        existing = ", ".join(layout.clusters(store)) or "none"
+        existing = ", ".join(layout.clusters(store))
+        if not existing:
+            raise NoArchive(f"{store.where} has no archive of any cluster: check the path")
         raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {existing})")
     return ArchivedCluster(store, name, chain, parts_in(chain))
 

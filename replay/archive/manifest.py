@@ -355,17 +355,19 @@ def _listed(store: ArchiveStore, cluster: str) -> list[str]:
 
 def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     """Read the manifests with these names. Raises `FileNotFoundError` if one was removed."""
-    chain = _read_manifests(store, cluster, [name for name in names if layout.is_manifest(name)])
+    manifests = [name for name in names if layout.is_manifest(name)]
+    renamed = [name for name in names if not layout.is_manifest(name)]
+    chain = _read_manifests(store, cluster, manifests, renamed)
     number = chain.next_number
     expected = layout.manifest(cluster, number)
-    for name in names:
+    for name in renamed:
         if layout.renamed_number(name) != number:
             continue
         # Without this check, the archive would silently end before the renamed manifest.
-        renamed = f"{layout.manifests(cluster)}/{name}"
-        if _continues(chain, cluster, renamed, store.read(renamed)):
+        path = f"{layout.manifests(cluster)}/{name}"
+        if _continues(chain, cluster, path, store.read(path)):
             base_name = expected.rpartition("/")[2]
-            raise ArchiveCorrupt(f"{expected} is missing: rename {renamed} to {base_name}")
+            raise ArchiveCorrupt(f"{expected} is missing: rename {path} to {base_name}")
     return chain
 
 
@@ -378,12 +380,14 @@ def _continues(chain: Chain, cluster: str, name: str, content: bytes) -> bool:
     return True
 
 
-def _read_manifests(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
+def _read_manifests(
+    store: ArchiveStore, cluster: str, names: list[str], renamed: list[str]
+) -> Chain:
     if not names:
         return Chain((), "")
     last_name = f"{layout.manifests(cluster)}/{names[-1]}"
     last = store.read(last_name)
-    newest = _last_manifest(cluster, last_name, last)
+    newest = _last_manifest(cluster, last_name, last, renamed)
     start = 1 if newest.base is UNSET else newest.base
     manifests: list[Manifest] = []
     head = ""
@@ -406,8 +410,8 @@ def _read_manifests(store: ArchiveStore, cluster: str, names: list[str]) -> Chai
     return Chain(tuple(manifests), head)
 
 
-def _last_manifest(cluster: str, name: str, content: bytes) -> Manifest:
-    """Decode the last manifest.
+def _last_manifest(cluster: str, name: str, content: bytes, renamed: list[str]) -> Manifest:
+    """Decode the last manifest. `renamed`: names of files that may be renamed manifests.
 
     Raises:
         ArchiveCorrupt: the content is invalid, or it is a signpost. In the second case, the
@@ -421,6 +425,13 @@ def _last_manifest(cluster: str, name: str, content: bytes) -> Manifest:
         if signpost is None:
             raise
     expected = layout.manifest(cluster, signpost.merged_into)
+    for other in renamed:
+        if layout.renamed_number(other) == signpost.merged_into:
+            base_name = expected.rpartition("/")[2]
+            path = f"{layout.manifests(cluster)}/{other}"
+            raise ArchiveCorrupt(
+                f"{expected} is missing: if {path} is this file, rename it to {base_name}"
+            )
     raise ArchiveCorrupt(f"{expected} is missing: restore it and all manifests after it")
 
 

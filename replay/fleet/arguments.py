@@ -26,6 +26,21 @@ def names_in(
     return several
 
 
+def check_number(value: object, what: str) -> None:
+    """Check an optional count.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is less than 1.
+    """
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{what} is a whole number, such as 4, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{what} cannot be {value}: give 1 or more")
+
+
 def check_text(value: object, what: str, example: str) -> None:
     """Raise `TypeError` for an argument that is no text, such as a list in place of a name."""
     if not isinstance(value, str):

@@ -1,8 +1,11 @@
 """Command line as a whole: commands, help, exit codes."""
 
+import fcntl
+import os
 import signal
 import subprocess
 import sys
+from subprocess import PIPE
 
 import click
 import pytest
@@ -14,6 +17,7 @@ from controlplane.terminal.exit_codes import CLOSED_PIPE, INTERRUPTED, NOT_PRINT
 from tests.cli.command_calls import ROOT, CommandResult, call, refusal, shell
 from tests.conftest import sampled
 from tests.forked_commands import command_line
+from tests.patience import PATIENCE_S
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
 
@@ -86,6 +90,19 @@ def bash(words: str) -> CommandResult:
         check=False,
     )
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_reader_may_leave_in_the_middle() -> None:
+    """Python's unbuffered output would ignore that only a part was written."""
+    command = [sys.executable, "-m", "controlplane", "inspect", LIFE]
+    command += ["--history", "pages", "-o", "json"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=PIPE, bufsize=0, env=environment) as process:
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.wait(PATIENCE_S) == CLOSED_PIPE
 
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])

@@ -5,6 +5,7 @@ rewrites or removes files that count (`replay.archive`), after its own manifest 
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -105,6 +106,8 @@ def open_store(
         raise no_name()
     scheme, separator, rest = where.partition("://")
     if not separator:
+        if _URL_START.match(where):  # a slash is missing: the folder would be named `s3:`
+            raise NoArchive(f"{where} is no URL: write {where.partition(':')[0]}://…, or ./{where}")
         return FolderStore(where)
     if scheme in S3:
         return bucket_at(where, rest, settings)
@@ -119,6 +122,8 @@ def open_store(
         raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
     return FolderStore(path)
 
+
+_URL_START = re.compile(r"(abfss?|file|gs|hdfs|https?|kafka|s3[an]?|sqlite):", re.IGNORECASE)
 
 _KEPT_IN_FILE_URLS = "%/:@!$&'()*+,;="
 """Characters of a `file://` URL that are not escaped: `%20` stays an escape.

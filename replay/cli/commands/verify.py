@@ -142,7 +142,9 @@ def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterato
         hashes[name].update(result.earlier_heads)
     for head in heads:
         name, names_cluster, sha256 = head.rpartition("=")
-        if not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
+        if not sha256:
+            yield f"--head {head!r} has no hash: give CLUSTER=HASH, as `verify` prints it"
+        elif not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
             unread = ", ".join(verified_clusters.failed)
             advice = f"{unread} could not be read, so restore that first" if unread else _RESTORE
             yield f"no manifest has the hash {sha256[:64]}: {advice}"

@@ -279,6 +279,19 @@ def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
     assert call("verify", small, "--head", head).code == 0
     assert call("verify", small, "--head", f"{NAME}={head}").code == 0
     assert "has the hash 0123" in call("verify", small, "--head", f"{NAME}=0123").err
+    for empty in ("", f"{NAME}="):
+        assert f"--head {empty!r} has no hash" in call("verify", small, "--head", empty).err
+
+
+def test_a_renamed_manifest_of_a_merge_is_named(small: Path) -> None:
+    """If the only manifest after a merge has another name, the message names the file."""
+    merged(small)
+    manifests = small / f"cluster={NAME}/_manifest"
+    last = max(manifests.glob("*.json"))
+    last.rename(last.with_name(f"{last.stem} (1).json"))
+    sentence = f"{last.name} is missing: if cluster={NAME}/_manifest/{last.stem} (1).json is this"
+    for command in ("state", "verify"):
+        assert sentence in refusal(call(command, small))
 
 
 def test_replaced_manifests_are_verified(small: Path) -> None:

@@ -204,6 +204,10 @@ def test_only_urls_of_folders_and_buckets_are_accepted(tmp_path: Path) -> None:
     assert open_cluster(FolderStore(str(tmp_path / "x")), NAME).parts
     with pytest.raises(NoArchive, match="no archive can be at nowhere://"):
         open_store("nowhere://x")
+    for typo in ("s3:/bucket/x", "s3a:bucket/x", "file:/x", "File:x"):
+        with pytest.raises(NoArchive, match=f"{typo} is no URL: write .*://…, or ./{typo}"):
+            open_store(typo)
+    assert open_store("a:b").where == "a:b"
 
 
 def test_an_empty_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

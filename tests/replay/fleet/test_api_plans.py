@@ -158,3 +158,6 @@ def test_jobs_are_one_or_more(fleet: Path) -> None:
     """No process at all cannot plan."""
     with pytest.raises(ValueError, match="jobs cannot be 0"):
         replay.open(fleet, jobs=0)
+    several: Any = "2"
+    with pytest.raises(TypeError, match="jobs is a whole number, such as 4, not '2'"):
+        replay.open(fleet, jobs=several)

@@ -53,6 +53,8 @@ def test_clusters_are_texts(tmp_path: Path) -> None:
     for clusters in (NUMBER, [LIST]):
         with pytest.raises(TypeError, match=r"^a name is a text, such as 'orders', not "):
             replay.open(str(tmp_path), clusters=clusters)
+    with pytest.raises(ValueError, match=r"^clusters is empty: name a cluster, or leave it out"):
+        replay.open(str(tmp_path), clusters=[])
 
 
 def test_tables_are_texts(archive: Any, tmp_path: Path) -> None:
