@@ -6,7 +6,12 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controlplane.attached.attached_plane import AttachedPlane
-from controlplane.attached.cluster_check import IdentifiedCluster, check_brokers, check_topics
+from controlplane.attached.cluster_check import (
+    IdentifiedCluster,
+    admission,
+    check_brokers,
+    check_topics,
+)
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient, ConnectRequest
 from controlplane.attached.execution import AttachedSurroundings
@@ -42,6 +47,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         LogUnavailable: the log or the trail cannot be read.
     """
     check_brokers(cluster, opened.cluster_id)
+    client.admission = admission(client, cluster, (worker.url for worker in cluster.workers))
     plugins = await cluster_plugins(client)
     context = msgspec.structs.replace(settings.context, profile=cluster.profile, plugins=plugins)
     follower = Follower(
@@ -56,7 +62,8 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
     async with follower, sink_groups(opened, settings, states, context) as groups:
         await follower.state(cluster.profile)
         with follower.pinned(cluster.profile), follow_up.open():
-            await check_topics(client, cluster, follower, around.limits)
+            compared = await check_topics(client, cluster, follower, around.limits)
+            client.admission = admission(client, cluster, compared, follower)
             identity = ClusterIdentity(opened.cluster_id, settings.topics.config)
             trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
             planner = ClusterPlanner(context, client)

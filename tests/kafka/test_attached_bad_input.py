@@ -1,6 +1,7 @@
 """Attached services and clusters that refuse, hide or hang: one clear sentence each."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -113,19 +114,29 @@ async def test_topics_that_no_worker_would_use_are_refused(
 
 
 async def test_a_foreign_cluster_is_refused(cluster: RunningPair) -> None:
-    """The service refuses the topics of one Connect cluster with a worker of another."""
+    """The service refuses a worker of another Connect cluster, at the start and later."""
     broker, worker = cluster
     names = Topics("other-configs", "other-offsets", "other-status")
-    async with KafkaWorker(RELEASE, broker, **cluster_settings(names)) as other:
-        config = {"connector.class": SINK, "file": "x", "topics": "x", "tasks.max": "1"}
+    other = KafkaWorker(RELEASE, broker, **cluster_settings(names))
+    config = {"connector.class": SINK, "file": "x", "topics": "x", "tasks.max": "1"}
+    wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
+    async with attached_to(broker, [worker, other], limits=BRIEF) as rest, other:
         body = {"name": "only-there", "config": config}
         assert (await other.rest.post("/connectors", json=body)).status_code == httpx.codes.CREATED
-        wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
         with pytest.raises(LogNotUsable, match=wrong):
             async with attached_to(broker, [other], limits=BRIEF):
                 raise AssertionError("attached to another cluster")
-        async with attached_to(broker, [worker]) as rest:
-            assert (await rest.get("/connectors")).json() == ["archive"]
+        assert (await rest.get("/connectors")).json() == ["archive"]
+        await worker.hang()
+        read = await rest.put(f"/connector-plugins/{SINK}/config/validate", json=config)
+        command = await rest.put("/connectors/misplaced/config", json=config)
+        await worker.go_on()
+        assert (await other.rest.get("/connectors")).json() == ["only-there"]
+    assert (read.is_server_error, command.is_server_error) == (True, True)
+    for answer in (read, command):
+        assert re.search(f"{other.url} is a worker .* {wrong}", answer.json()["message"])
+    async with attached_to(broker, [worker]) as rest:
+        assert (await rest.put("/connectors/archive/stop")).is_success
 
 
 OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("missing", 0))
