@@ -2,15 +2,22 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from controlplane.attached.attached_plane import AttachedPlane
-from controlplane.attached.cluster_check import IdentifiedCluster, check_brokers, check_topics
+from controlplane.attached.cluster_check import (
+    IdentifiedCluster,
+    admission,
+    check_brokers,
+    check_topics,
+)
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient, ConnectRequest
 from controlplane.attached.execution import AttachedSurroundings
 from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.group_check import check_group
 from controlplane.attached.planner import ClusterPlanner
 from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile
@@ -22,6 +29,9 @@ from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.read_only.read_only_service import ReadOnlySettings, sink_groups
 from controlplane.rest.service import Service, compose
+
+if TYPE_CHECKING:
+    from controlplane.logs.kafka.reads.reader import KafkaReader
 
 
 @asynccontextmanager
@@ -38,10 +48,11 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
     """Follow the topics of a cluster, and send commands to its workers.
 
     Raises:
-        LogNotUsable: workers, brokers, topics and trail are not of one cluster.
+        LogNotUsable: workers, brokers, topics, group and trail are not of one cluster.
         LogUnavailable: the log or the trail cannot be read.
     """
     check_brokers(cluster, opened.cluster_id)
+    client.admission = admission(client, cluster, (worker.url for worker in cluster.workers))
     plugins = await cluster_plugins(client)
     context = msgspec.structs.replace(settings.context, profile=cluster.profile, plugins=plugins)
     follower = Follower(
@@ -56,7 +67,12 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
     async with follower, sink_groups(opened, settings, states, context) as groups:
         await follower.state(cluster.profile)
         with follower.pinned(cluster.profile), follow_up.open():
-            await check_topics(client, cluster, follower, around.limits)
+            compared = await check_topics(client, cluster, follower, around.limits)
+            if opened.form == "kafka":
+                groups_read = cast("KafkaReader", opened.log).groups
+                group_id = named_group(settings)
+                await check_group(groups_read, cluster.workers, settings.topics.config, group_id)
+            client.admission = admission(client, cluster, compared, follower)
             identity = ClusterIdentity(opened.cluster_id, settings.topics.config)
             trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
             planner = ClusterPlanner(context, client)
@@ -75,6 +91,12 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
                     workers=plane,
                     trail=trail.log,
                 )
+
+
+def named_group(settings: ReadOnlySettings) -> str | None:
+    """Group of the cluster's workers that the settings name; None: they name none."""
+    is_named = "group.id" in settings.configuration.values
+    return settings.context.worker.group_id if is_named else None
 
 
 def root_dialect(profile: Profile) -> Profile:

@@ -1,7 +1,7 @@
 """Checks before a cluster is steered: its workers belong to one cluster, and to these topics.
 
 A request to the wrong cluster cannot be taken back. So a contradiction between workers, brokers and
-topics is a refusal.
+topics is a refusal. A worker that was silent at the start is checked before its first request.
 """
 
 import asyncio
@@ -19,10 +19,11 @@ from controlplane.attached.connect_client import (
     is_error_page,
 )
 from controlplane.attached.settings import ConnectSettings
+from controlplane.attached.worker_admission import WorkerAdmission
 from controlplane.core.records import Properties
 from controlplane.core.releases.profiles import RELEASES, Profile, resolve
 from controlplane.core.text.safe_text import count, safe, short
-from controlplane.logs.log import LogNotUsable
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.projection.follower import Follower
 from controlplane.worker_api import NOT_SERVING, json_of, reason_of
 
@@ -145,39 +146,109 @@ def check_brokers(cluster: IdentifiedCluster, cluster_id: str | None) -> None:
 
 async def check_topics(
     client: ConnectClient, cluster: IdentifiedCluster, follower: Follower, limits: ConnectSettings
-) -> None:
-    """Check that the workers' connectors are those of the topics.
+) -> frozenset[str]:
+    """Check that the workers' connectors are those of the topics; return the compared workers.
 
     A worker or this service may lag behind, so a difference counts only if it stays.
 
     Raises:
         LogNotUsable: they are of another Connect cluster.
     """
+    compared = set()
     deadline = asyncio.get_running_loop().time() + limits.patience_ms / 1_000
     for worker in cluster.workers:
         is_last_try = False
         while True:
-            shown = await client.get_from(worker.url, "/connectors?expand=info")
+            shown = await client.get_from(worker.url, _LISTING)
             state = await follower.state(cluster.profile)
             logged = state.config.connectors
             difference = None if shown is None else _difference(shown, logged)
             if shown is not None and difference is None:
+                compared.add(worker.url)
                 break
             is_over = asyncio.get_running_loop().time() > deadline
             if is_over and (difference is None or is_last_try):
                 if difference is None:
-                    # The worker does not answer, so this check leaves it out. If the worker belongs
-                    # to another Connect cluster, `plan_comparison` reports that: the planned
-                    # records of its commands do not appear in the topics.
-                    break
-                raise LogNotUsable(
-                    f"{worker.url} is a worker of another Connect cluster than topic "
-                    f"{state.topics.config}: {difference}; check --connect-url and --config-topic"
-                )
+                    break  # no answer: it is compared before its first request (`admission`)
+                raise _of_other_cluster(worker.url, state.topics.config, difference)
             # Earlier workers may have used up the time. So each worker gets one more try after the
             # deadline: this worker or the follower may only lag behind.
             is_last_try = is_over
             await asyncio.sleep(limits.retry_ms / 1_000)
+    return frozenset(compared)
+
+
+def admission(
+    client: ConnectClient,
+    cluster: IdentifiedCluster,
+    compared: Iterable[str],
+    follower: Follower | None = None,
+) -> WorkerAdmission:
+    """Return the admission of `compared` workers, and of each worker that later proves to belong.
+
+    Without a follower, no further worker can prove that.
+    """
+
+    async def check(name: str, is_compared: bool) -> LogError | None:
+        try:
+            worker = await _identified(client, cluster, name)
+            if not is_compared:
+                await _compare(client, cluster, follower, worker)
+        except LogError as failure:
+            return failure
+        return None
+
+    return WorkerAdmission(compared, check)
+
+
+async def _identified(client: ConnectClient, cluster: IdentifiedCluster, name: str) -> WorkerInfo:
+    answer = await client.root(name)
+    if isinstance(answer, str):
+        raise LogUnavailable(f"{name} cannot be reached: {answer}")
+    if _may_start(answer):
+        raise LogUnavailable(f"{name} is not ready ({short(reason_of(answer))})")
+    worker = _worker(name, answer)
+    if worker.cluster_id != cluster.cluster_id:
+        raise LogNotUsable(
+            f"{name} is a worker of Kafka cluster {worker.cluster_id} instead of "
+            f"{cluster.cluster_id}; check --connect-url"
+        )
+    return worker
+
+
+async def _compare(
+    client: ConnectClient,
+    cluster: IdentifiedCluster,
+    follower: Follower | None,
+    worker: WorkerInfo,
+) -> None:
+    """Compare the connectors of a worker with those of the topics.
+
+    Either side may lag behind; then a later check succeeds.
+    """
+    if follower is None:
+        raise LogUnavailable(f"{worker.url} has not been compared with the topics yet")
+    try:
+        async with asyncio.timeout(client.check_s):
+            shown = await client.get_from(worker.url, _LISTING)
+    except TimeoutError:
+        shown = None
+    if shown is None:
+        raise LogUnavailable(f"{worker.url} does not list its connectors")
+    state = await follower.state(cluster.profile)
+    difference = _difference(shown, state.config.connectors)
+    if difference is not None:
+        raise _of_other_cluster(worker.url, state.topics.config, difference)
+
+
+_LISTING = "/connectors?expand=info"
+
+
+def _of_other_cluster(url: str, config_topic: str, difference: str) -> LogNotUsable:
+    return LogNotUsable(
+        f"{url} is a worker of another Connect cluster than topic {config_topic}: {difference}; "
+        "check --connect-url and --config-topic"
+    )
 
 
 def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:

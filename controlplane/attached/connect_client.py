@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import httpx
 
 from controlplane.attached.settings import ConnectSettings
+from controlplane.attached.worker_admission import WorkerAdmission
 from controlplane.attached.worker_connections import WorkerConnections
 from controlplane.core.text.safe_text import safe
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.rest.errors import WorkerAnswer
 from controlplane.worker_api import is_temporary, json_of, reason_of
 
@@ -62,6 +63,9 @@ class ConnectRequest(NamedTuple):
 NOTHING_DONE = ": nothing has been done; try again once a worker runs"
 """End of the message about a request that no worker has taken."""
 
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""Errors of a request that has not reached the worker."""
+
 _FAILURES = (httpx.HTTPError, UnicodeError)
 """Errors of a request. A redirect to an invalid host name is a `UnicodeError`."""
 
@@ -87,6 +91,14 @@ class _NotExecuted(NamedTuple):
 
     reason: str
     answer: WorkerAnswer | None = None
+    is_foreign: bool = False
+    """True if the worker does not belong to the cluster, so it got no request."""
+
+    def outranks(self, earlier: "_NotExecuted | None") -> bool:
+        """True if the caller is to learn about this attempt instead of an earlier one."""
+        if earlier is None or self.answer is not None:
+            return True
+        return self.is_foreign and earlier.answer is None
 
 
 class ConnectClient:
@@ -94,6 +106,9 @@ class ConnectClient:
 
     A request goes over the worker's `connections`; if it has none, over its httpx client.
     """
+
+    admission: WorkerAdmission | None = None
+    """Admission of workers to requests; None: every worker gets requests."""
 
     def __init__(
         self,
@@ -112,6 +127,14 @@ class ConnectClient:
         """URLs of the workers, without credentials."""
         return tuple(self._workers)
 
+    @property
+    def check_s(self) -> float:
+        """Longest time in seconds for a worker's answer to a request that identifies it.
+
+        A worker that hangs does not delay the start for as long as a command may take.
+        """
+        return max(self._limits.patience_ms, self._limits.connect_timeout_ms) / 1_000
+
     async def ask_each(
         self, on_silence: OnSilence | None = None
     ) -> tuple[dict[str, httpx.Response], dict[str, str]]:
@@ -124,7 +147,7 @@ class ConnectClient:
         while True:
             answers: dict[str, httpx.Response] = {}
             silent: dict[str, str] = {}
-            roots = await asyncio.gather(*map(self._root, self._workers))
+            roots = await asyncio.gather(*map(self.root, self._workers))
             for name, root in zip(self._workers, roots, strict=True):
                 if isinstance(root, httpx.Response):
                     answers[name] = root
@@ -138,17 +161,13 @@ class ConnectClient:
                 on_silence = None
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
-    async def _root(self, name: str) -> httpx.Response | str:
-        """Answer of a worker to `GET /`, or the reason why none has come in time.
-
-        A worker that hangs does not delay the start for as long as a command may take.
-        """
-        limit_s = max(self._limits.patience_ms, self._limits.connect_timeout_ms) / 1_000
+    async def root(self, name: str) -> httpx.Response | str:
+        """Return a worker's answer to `GET /`, or the reason why none has come in time."""
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(self.check_s):
                 return await self._workers[name].get("/")
         except TimeoutError:
-            return f"no answer within {limit_s:g} s"
+            return f"no answer within {self.check_s:g} s"
         except _FAILURES as failure:
             return _why(failure)
 
@@ -193,7 +212,7 @@ class ConnectClient:
                 if isinstance(attempt, WorkerAnswer):
                     self._rank(name, 0)
                     return attempt
-                failed = attempt if failed is None or attempt.answer is not None else failed
+                failed = attempt if attempt.outranks(failed) else failed
             assert failed is not None
             if self._is_over(deadline):
                 if failed.answer is not None:
@@ -226,6 +245,9 @@ class ConnectClient:
         Raises:
             OutcomeUnknown: the worker may have executed it.
         """
+        admission = self.admission
+        if admission is not None and (refusal := await admission.refusal(name)) is not None:
+            return _NotExecuted(str(refusal), is_foreign=isinstance(refusal, LogNotUsable))
         is_started = False
         try:
             answer = await self._exchanged(name, request)
@@ -234,9 +256,11 @@ class ConnectClient:
             if is_error_page(answer) and await self.get_from(name, "/") is not None:
                 is_started = True
                 answer = await self._exchanged(name, request)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
-            return _NotExecuted(f"{name} cannot be reached: {_why(failure)}")
         except _FAILURES as failure:
+            if admission is not None:
+                admission.forget(name)
+            if isinstance(failure, _UNSENT):
+                return _NotExecuted(f"{name} cannot be reached: {_why(failure)}")
             if not request.changes:
                 return _NotExecuted(f"{name} gave no answer: {_why(failure)}")
             raise OutcomeUnknown(f"{name} gave no answer ({_why(failure)})") from None

@@ -1,6 +1,8 @@
 """Attached services and clusters that refuse, hide or hang: one clear sentence each."""
 
 import asyncio
+import json
+import re
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,17 +12,21 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from controlplane.attached.connect_client import WorkerInfo
+from controlplane.attached.group_check import check_group
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.state import Topics
 from controlplane.event_loop import now_ms
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupWorker
 from controlplane.logs.log import LogError, LogNotUsable
 from tests.cli.command_calls import call, shell
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import up
-from tests.kafka.consumers import consuming
-from tests.kafka.producer import create_topic
+from tests.kafka.consumers import POLL_S, consuming, groups_of
+from tests.kafka.producer import create_topic, writer
 from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
+from tests.kafka.test_consumer_groups import BOB
 from tests.kafka.test_verify_against import request_until_done, until
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
@@ -113,19 +119,67 @@ async def test_topics_that_no_worker_would_use_are_refused(
 
 
 async def test_a_foreign_cluster_is_refused(cluster: RunningPair) -> None:
-    """The service refuses the topics of one Connect cluster with a worker of another."""
+    """The service refuses a worker of another Connect cluster, at the start and later."""
     broker, worker = cluster
     names = Topics("other-configs", "other-offsets", "other-status")
-    async with KafkaWorker(RELEASE, broker, **cluster_settings(names)) as other:
-        config = {"connector.class": SINK, "file": "x", "topics": "x", "tasks.max": "1"}
+    other = KafkaWorker(RELEASE, broker, **cluster_settings(names))
+    config = {"connector.class": SINK, "file": "x", "topics": "x", "tasks.max": "1"}
+    wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
+    async with attached_to(broker, [worker, other], limits=BRIEF) as rest, other:
         body = {"name": "only-there", "config": config}
         assert (await other.rest.post("/connectors", json=body)).status_code == httpx.codes.CREATED
-        wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
         with pytest.raises(LogNotUsable, match=wrong):
             async with attached_to(broker, [other], limits=BRIEF):
                 raise AssertionError("attached to another cluster")
-        async with attached_to(broker, [worker]) as rest:
-            assert (await rest.get("/connectors")).json() == ["archive"]
+        assert (await rest.get("/connectors")).json() == ["archive"]
+        await worker.hang()
+        read = await rest.put(f"/connector-plugins/{SINK}/config/validate", json=config)
+        command = await rest.put("/connectors/misplaced/config", json=config)
+        await worker.go_on()
+        assert (await other.rest.get("/connectors")).json() == ["only-there"]
+    assert (read.is_server_error, command.is_server_error) == (True, True)
+    for answer in (read, command):
+        assert re.search(f"{other.url} is a worker .* {wrong}", answer.json()["message"])
+    async with attached_to(broker, [worker]) as rest:
+        assert (await rest.put("/connectors/archive/stop")).is_success
+
+
+async def test_the_topic_of_an_equal_cluster_is_refused(cluster: RunningPair) -> None:
+    """A topic with the worker's connectors is refused if the worker's group has read more."""
+    broker, worker = cluster
+    async with httpx.AsyncClient(base_url=worker.url, timeout=PATIENCE_S) as foreign:
+        config = (await foreign.get("/connectors/archive")).json()["config"]
+    await create_topic(broker, "equal-configs")
+    async with writer(broker) as out:
+        key, value = b"connector-archive", json.dumps({"properties": config}).encode()
+        await out.put("equal-configs", 0, key, value)
+    async with groups_of(broker.bootstrap) as groups:
+        (member,) = await described(groups, "connect-cluster")
+        infos = [WorkerInfo(worker.url, RELEASE, None)]
+        for group_id in (None, "connect-cluster"):
+            await check_group(groups, infos, "connect-configs", group_id)
+        with pytest.raises(LogNotUsable, match="of group connect-cluster instead of another:"):
+            await check_group(groups, infos, "connect-configs", "another")
+        hidden = [WorkerInfo("http://behind-nat:8083", RELEASE, None)]
+        await check_group(groups, hidden, "equal-configs", "another")
+    async with groups_of(broker.address("SASL_PLAINTEXT"), BOB) as groups:  # without rights
+        assert await groups.connect_groups() == {}
+        await check_group(groups, infos, "equal-configs", "another")
+    sentence = (
+        f"its group connect-cluster has read a config topic up to offset {member.config_offset}, "
+        "and this topic ends at 1; check --connect-url"
+    )
+    with pytest.raises(LogNotUsable, match=sentence):
+        async with attached_to(broker, [worker], topics=Topics(config="equal-configs")):
+            raise AssertionError("attached to another cluster")
+
+
+async def described(groups: GroupAdmin, group: str) -> tuple[GroupWorker, ...]:
+    """Workers of a group, once it does not rebalance."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (workers := (await groups.connect_groups())[group]):  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
+    return workers
 
 
 OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("missing", 0))

@@ -1,10 +1,15 @@
 """Consumer groups of one cluster: their committed offsets, and changes of them."""
 
+import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
-from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
+from aiokafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
@@ -69,6 +74,18 @@ class GroupMembers(NamedTuple):
     hosts: tuple[str, ...]
     """Network address of each member, as the broker sees it."""
 
+
+class GroupWorker(NamedTuple):
+    """Worker in a Connect group, as it described itself when it joined the group."""
+
+    url: str
+    """Advertised URL of its REST API."""
+    config_offset: int
+    """Offset of the config topic up to which it had read (Kafka: `ConnectProtocol`)."""
+
+
+_CONNECT = "connect"
+"""Protocol type of Connect groups."""
 
 _DEAD = "Dead"
 """State in DescribeGroups for a missing group, and for a group of KIP-848."""
@@ -158,6 +175,36 @@ class GroupAdmin:
             return await self._ask_group(group, right, request, new_members)
         except UnsupportedRequest:
             return _NO_MEMBERS
+
+    async def connect_groups(self) -> dict[str, tuple[GroupWorker, ...]]:
+        """Return the workers of each Connect group that this user may describe.
+
+        A group that rebalances at the moment has no workers.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        names = await retried(self._connect_group_names, self._limits)
+        return {name: await self._connect_workers(name) for name in sorted(names)}
+
+    async def _connect_group_names(self) -> set[str]:
+        names = set()
+        for broker in (await self._cluster.layout([])).brokers:
+            response = await self._cluster.send(broker, ListGroupsRequest())
+            _check("the groups are unknown", response.error_code, "DESCRIBE on the cluster")
+            names |= {group for group, kind in response.groups if kind == _CONNECT}
+        return names
+
+    async def _connect_workers(self, group: str) -> tuple[GroupWorker, ...]:
+        right = f"DESCRIBE on group {group}"
+
+        def workers(response: Any) -> tuple[GroupWorker, ...]:
+            code, _, _, _, _, members, *_ = response.groups[0]
+            _check(f"the members of group {group} are unknown", code, right)
+            described_workers = (_group_worker(member[3] or b"") for member in members)
+            return tuple(worker for worker in described_workers if worker is not None)
+
+        return await self._ask_group(group, right, DescribeGroupsRequest([group]), workers)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets of a group without members; the group is created if it does not exist.
@@ -292,6 +339,16 @@ class GroupAdmin:
         owner = "group" if kind is _Coordinator.GROUP else "producers"
         _check(f"the coordinator of {owner} {key} is unknown", response.error_code, right)
         return response.host, response.port
+
+
+def _group_worker(metadata: bytes) -> GroupWorker | None:
+    """Worker that the metadata of a member describe; None: they have another form."""
+    try:
+        _, length = struct.unpack_from(">hh", metadata)
+        url, offset = struct.unpack_from(f">{length}sq", metadata, 4)
+        return GroupWorker(url.decode(), offset)
+    except (struct.error, UnicodeDecodeError):
+        return None
 
 
 def _describe_right(topic: str) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from controlplane.core.entry import Batch, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.event_loop import backoff
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.protocol import read_requests
@@ -84,6 +85,11 @@ class KafkaReader:
         """Failure that a tail or read is retrying at the moment; None without one."""
         troubles = (fetching.trouble for fetching in self._fetch_loops.values())
         return next((trouble for trouble in troubles if trouble is not None), None)
+
+    @property
+    def groups(self) -> GroupAdmin:
+        """Groups of the cluster."""
+        return GroupAdmin(self._cluster, self._limits)
 
     async def topics(self) -> Mapping[str, int]:
         """Visible topics with their number of partitions, without internal topics of brokers."""
