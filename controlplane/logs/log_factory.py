@@ -256,10 +256,13 @@ async def open_kafka_log(
     if not is_cluster(where):
         raise LogNotUsable(f"{where} is no cluster: name it kafka://host:port")
     worker = configuration.settings(WorkerSettings)
+    writing = configuration.settings(WriteLimits, WRITER)
     settings = KafkaLogSettings(
         transactional_id=f"connect-cluster-{worker.group_id}",
         reading=configuration.settings(ReadLimits, READER),
-        writing=configuration.settings(WriteLimits, WRITER),
+        writing=msgspec.structs.replace(
+            writing, compression=writing.compression or worker.compression_type
+        ),
         headers_in=None if for_copy else frozenset({worker.topics.commands}),
         batch_topics=frozenset(() if for_copy else msgspec.structs.astuple(worker.topics)),
         new_topics=new_topic_defaults(configuration),

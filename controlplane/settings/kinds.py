@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, inspect
@@ -18,6 +18,9 @@ from controlplane.core.java.java_library import trim
 from controlplane.core.text.redaction import redacted_value
 from controlplane.settings.errors import BadValue
 from controlplane.settings.security import Secret
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+"""Compression of record batches; `none`: no compression."""
 
 SHOWN_CHARACTERS = 60
 """Maximum characters of a bad value in an error: a file may hold a certificate where a number

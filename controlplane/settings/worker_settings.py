@@ -15,7 +15,7 @@ from controlplane.core.moments import quoted
 from controlplane.core.state import Topics
 from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.settings.errors import BadValue
-from controlplane.settings.kinds import REFUSED
+from controlplane.settings.kinds import REFUSED, Codec
 
 INT_MAX = 2**31 - 1
 """Maximum of Kafka's INT."""
@@ -74,6 +74,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     offset_storage_replication_factor: _Replicas = 3
     status_storage_replication_factor: _Replicas = 3
+
+    compression_type: Codec = "none"
+    """Compression of records in the four topics in Kafka (`serve --own`). A worker passes this
+    setting of producers on to the writers of its topics. `writer.compression` takes precedence."""
 
     plugins_catalogue: str | None = None
     """This project's own: file that lists connector classes and other plugins, as for `--plugins`.

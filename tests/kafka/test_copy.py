@@ -274,6 +274,32 @@ async def test_a_killed_copy_is_continued(
     assert ended.json["added"] <= len(entries) - len(half)
     on_broker = await on_kafka(broker, own_topics)
     assert translated(ended.json["positions"], entries) == contents(on_broker)
+    await _killed_on_the_way_back(where, file, on_broker, tmp_path / "back.db")
+
+
+def files_of(log: Path) -> set[str]:
+    """Names of a log's file and of its drafts, as far as they exist."""
+    return {path.name for path in log.parent.iterdir() if log.name in path.name}
+
+
+async def _killed_on_the_way_back(
+    where: str, file: Path, on_broker: list[Entry], back: Path
+) -> None:
+    """Kill a copy to a file: the file does not exist, and the same command makes it."""
+    words = ("copy", where, str(back), "--worker", str(file))
+    copying = await started(*words, cwd=ROOT)
+    async with asyncio.timeout(PATIENCE_S):
+        while not files_of(back):  # noqa: ASYNC110 - a copy sends no event
+            await asyncio.sleep(0.001)
+    copying.send_signal(signal.SIGKILL)
+    assert await copying.wait() == -signal.SIGKILL
+    assert back.name not in files_of(back)
+    ended = await run(*words)
+    assert ended.code == 0, ended.err
+    log = await SqliteLog.open(back, create=False, read_only=True)
+    assert contents(await records(log, await log.topics())) == contents(on_broker)
+    await log.close()
+    assert files_of(back) == {back.name}
 
 
 async def test_records_that_the_copy_has_compacted_count_as_copied(

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from controlplane.settings.kinds import Codec
+
 CLOSED = "this log is closed: open it again"
 """Error message of appends, claims and checks on a closed log; reads have one of their own."""
 
@@ -93,8 +95,9 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
       `producer.id.expiration.ms` (a day). This time counts from the timestamp of the newest record,
       so old records do not renew it."""
 
-    compression: str = "none"
-    """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""
+    compression: Codec | None = None
+    """Compression of record batches. None: that of the worker's file (`compression.type`), else
+    `none`."""
 
     close_timeout_ms: int = 5_000
     """Longest wait of `close` for appends under way."""

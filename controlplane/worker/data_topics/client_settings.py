@@ -13,6 +13,7 @@ from msgspec import Meta
 from controlplane.logs.kafka.connector_clusters import is_access
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.notices import Notices
+from controlplane.settings.kinds import Codec
 from controlplane.worker.task_identity import TaskIdentity
 
 ClientKind = Literal["producer", "consumer", "admin"]
@@ -34,7 +35,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     client_id: str = ""
     """Name in the broker's logs; default `connector-producer-<connector>-<task>`."""
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    compression_type: Codec = "none"
     linger_ms: _TimeMs = 0
     """Wait for further records before a batch is sent."""
     batch_size: Annotated[int, Meta(ge=1, le=INT_MAX)] = 16_384

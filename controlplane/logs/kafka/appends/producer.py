@@ -81,7 +81,7 @@ class KafkaProducer:
     ) -> None:
         """`appended`: gets each batch whose records keep the times of this writer."""
         self._appended = appended
-        compression = None if limits.compression == "none" else limits.compression
+        compression = None if limits.compression in (None, "none") else limits.compression
         self._limits = limits
         self._id = transactional_id
         self._producer = AIOKafkaProducer(
