@@ -6,7 +6,12 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controlplane.attached.attached_plane import AttachedPlane
-from controlplane.attached.cluster_check import IdentifiedCluster, check_brokers, check_topics
+from controlplane.attached.cluster_check import (
+    IdentifiedCluster,
+    check_brokers,
+    check_partitions,
+    check_topics,
+)
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient, ConnectRequest
 from controlplane.attached.execution import AttachedSurroundings
@@ -42,6 +47,8 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         LogUnavailable: the log or the trail cannot be read.
     """
     check_brokers(cluster, opened.cluster_id)
+    config_topic = settings.topics.config
+    check_partitions(cluster, config_topic, (await opened.log.topics()).get(config_topic, 1))
     plugins = await cluster_plugins(client)
     context = msgspec.structs.replace(settings.context, profile=cluster.profile, plugins=plugins)
     follower = Follower(
