@@ -11,6 +11,7 @@ from controlplane.attached.cluster_check import (
     IdentifiedCluster,
     admission,
     check_brokers,
+    check_partitions,
     check_topics,
 )
 from controlplane.attached.command_trail import ClusterIdentity, Trail
@@ -52,6 +53,8 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         LogUnavailable: the log or the trail cannot be read.
     """
     check_brokers(cluster, opened.cluster_id)
+    config_topic = settings.topics.config
+    check_partitions(cluster, config_topic, (await opened.log.topics()).get(config_topic, 1))
     client.admission = admission(client, cluster, (worker.url for worker in cluster.workers))
     plugins = await cluster_plugins(client)
     context = msgspec.structs.replace(settings.context, profile=cluster.profile, plugins=plugins)

@@ -144,6 +144,19 @@ def check_brokers(cluster: IdentifiedCluster, cluster_id: str | None) -> None:
         )
 
 
+def check_partitions(cluster: IdentifiedCluster, config_topic: str, partitions: int) -> None:
+    """Check that workers of the cluster's release use a config topic with so many partitions.
+
+    Raises:
+        LogNotUsable: they refuse to start with several.
+    """
+    if partitions > 1 and cluster.profile.config_partition_required:
+        raise LogNotUsable(
+            f"topic {config_topic} has {partitions} partitions, and workers of "
+            f"{cluster.profile.release} use a config topic with one only: check --config-topic"
+        )
+
+
 async def check_topics(
     client: ConnectClient, cluster: IdentifiedCluster, follower: Follower, limits: ConnectSettings
 ) -> frozenset[str]:

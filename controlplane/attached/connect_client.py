@@ -93,6 +93,8 @@ class _NotExecuted(NamedTuple):
     answer: WorkerAnswer | None = None
     is_foreign: bool = False
     """True if the worker does not belong to the cluster, so it got no request."""
+    lags: bool = False
+    """True if the worker may only lag behind: its answer may also be final."""
 
     def outranks(self, earlier: "_NotExecuted | None") -> bool:
         """True if the caller is to learn about this attempt instead of an earlier one."""
@@ -189,15 +191,20 @@ class ConnectClient:
         return answer.json() if answer.is_success else None
 
     async def send(
-        self, request: ConnectRequest, may_lag: Callable[[WorkerAnswer], bool] | None = None
+        self,
+        request: ConnectRequest,
+        may_lag: Callable[[WorkerAnswer], bool] | None = None,
+        *,
+        continues: bool = False,
     ) -> WorkerAnswer:
         """Send a request to any worker; return its answer, unchanged.
 
         `may_lag` is True for a refusal of a worker that has not read its topics to their end. Such
-        a refusal, and a temporary one, is returned only after `patience_ms`.
+        a refusal, and a temporary one, is returned only after `patience_ms`. `continues` is True
+        for a later request of one command: then a temporary refusal is no answer.
 
         Raises:
-            NoWorkerAnswers: no worker has taken it; nothing was done.
+            NoWorkerAnswers: no worker has taken it; the request has changed nothing.
             OutcomeUnknown: a worker took it and gave no answer.
         """
         deadline = self._deadline()
@@ -215,7 +222,7 @@ class ConnectClient:
                 failed = attempt if attempt.outranks(failed) else failed
             assert failed is not None
             if self._is_over(deadline):
-                if failed.answer is not None:
+                if failed.answer is not None and (failed.lags or not continues):
                     return failed.answer
                 raise NoWorkerAnswers(
                     f"No worker of {', '.join(self.names)} has taken the request "
@@ -273,7 +280,7 @@ class ConnectClient:
         if not is_final and (is_temporary(answer) or _is_not_ready(answer)):
             return _NotExecuted(f"{name}: {reason_of(answer)}", parsed_answer)
         if may_lag is not None and may_lag(parsed_answer):
-            return _NotExecuted(f"{name} has not read its topics yet", parsed_answer)
+            return _NotExecuted(f"{name} has not read its topics yet", parsed_answer, lags=True)
         return parsed_answer
 
     async def _exchanged(self, name: str, request: ConnectRequest) -> httpx.Response:

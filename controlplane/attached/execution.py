@@ -123,8 +123,8 @@ class CommandExecution:
             return await self._create_with_offsets(accepted, command, "")
         return await self.send(command)
 
-    async def send(self, command: AnyCommand) -> AttachedAnswer:
-        """Send the one request of a command."""
+    async def send(self, command: AnyCommand, *, continues: bool = False) -> AttachedAnswer:
+        """Send the one request of a command; `continues`: as part of a command that has begun."""
         request = request_of(command)
         if request is None:
             text = "Only workers accept this request: send it to a worker of the cluster itself"
@@ -140,7 +140,7 @@ class CommandExecution:
                 and name in self._log.present.config.connectors
             )
 
-        return await self._client.send(request, may_lag)
+        return await self._client.send(request, may_lag, continues=continues)
 
     # --- undo -------------------------------------------------------------------------------------
 
@@ -151,13 +151,16 @@ class CommandExecution:
 
         Each request is computed from the present state, so an undo that was cut off continues.
         """
-        was_there = command.connector in self._log.present.config.connectors
+        name = command.connector
+        was_there = name in self._log.present.config.connectors
+        has_begun = self._has_begun(accepted)
         async for part in self._parts(command):
             if isinstance(part, Rejected):
-                return part
+                return _incomplete_undo(name, part) if has_begun else part
             answer = await self._record_and_send(accepted, part)
             if not (isinstance(answer, WorkerAnswer) and answer.is_success):
-                return answer
+                return _incomplete_undo(name, answer) if has_begun else answer
+            has_begun = True
             await self._log.read_on()
         return Outcome(created=command.config is not None and not was_there)
 
@@ -280,18 +283,25 @@ class CommandExecution:
 
         If no worker takes the command's first request, a second record without a step's name
         follows. Then the trail shows again that no request has begun.
+
+        Raises:
+            OutcomeUnknown, NoWorkerAnswers: no answer, or a later request is refused for now.
         """
         step = step or STEP_PREFIXES.get(type(part)) or str(part.__struct_config__.tag)
-        is_first = not progress_of(self._trail.commands[accepted.request.command_id]).step
+        is_first = not self._has_begun(accepted)
         await self._trail.accepted(accepted.request, accepted.plan, accepted.since, step)
         try:
-            answer = await self.send(part)
+            answer = await self.send(part, continues=not is_first)
         except NoWorkerAnswers:
             if is_first:
                 await self._trail.accepted(accepted.request, accepted.plan, accepted.since)
             raise
         await self._stepped(accepted.request, step)
         return answer
+
+    def _has_begun(self, accepted: AcceptedCommand) -> bool:
+        """True if a request of the command was sent, here or by an earlier process."""
+        return bool(progress_of(self._trail.commands[accepted.request.command_id]).step)
 
 
 CHECK = "check before you repeat it"
@@ -315,6 +325,10 @@ _CHANGED = (
 _UNDO_CHANGED = (
     "Another client changed connector {} before its undo was complete. "
     "The connector is left as it is: check it, and undo again if necessary"
+)
+_INCOMPLETE_UNDO = (
+    "The undo of connector {} is incomplete: workers did a part of it, and refused the next "
+    "request ({}). Check the connector, and undo again"
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
 _FAILED_CREATION = "The creation of connector {} failed"
@@ -348,6 +362,17 @@ def _failed(command: CreateConnector, part: ConnectorCommand, answer: AttachedAn
     reason = Reason.INVALID if refused else Reason.FAILED
     doing = _FAILED_STEPS.get(type(part), "set the state of connector {}")
     return failed(doing, command, Rejected(reason, text))
+
+
+def _incomplete_undo(connector: str, answer: AttachedAnswer) -> Rejected:
+    """Refusal of an undo whose later request was refused, with the reason."""
+    if isinstance(answer, WorkerAnswer):
+        reason = Reason.INVALID if answer.is_refusal else Reason.FAILED
+        why = answer.message or f"HTTP {answer.status}"
+    else:
+        assert isinstance(answer, Rejected)
+        reason, why = answer.reason, answer.sentence
+    return Rejected(reason, _INCOMPLETE_UNDO.format(connector, why))
 
 
 def _message(answer: WorkerAnswer) -> str | None:

@@ -22,6 +22,7 @@ from controlplane.core.commands import (
     PauseConnector,
     PutConfig,
     ResetOffsets,
+    RestoreConnector,
     ResumeConnector,
 )
 from controlplane.core.context import Context
@@ -44,6 +45,10 @@ STEP_PREFIXES = {
 _TOO_OLD = (
     "{} needs workers of Connect 3.7 or later, and those of this cluster run {}: leave it out, and "
     "{}"
+)
+_KEEPS_OFFSETS = (
+    "An undo of offsets needs workers of Connect 3.6 or later, and those of this cluster run {}: "
+    "undo without offsets=true"
 )
 
 
@@ -138,7 +143,11 @@ class ClusterPlanner:
             return refused
         if isinstance(command, CreateConnector) and command.initial_offsets is not None:
             return await self._creation(state, command)
-        return await self._decided(state, command, self.context)
+        planned = await self._decided(state, command, self.context)
+        is_lacking = isinstance(planned, Rejected) and planned.reason is Reason.NOT_OFFERED
+        if is_lacking and isinstance(command, RestoreConnector) and command.offsets is not None:
+            return Rejected(Reason.INVALID, _KEEPS_OFFSETS.format(self.context.profile.release))
+        return planned
 
     async def validated(self, command: AnyCommand) -> Rejected | None:
         """Validate a new config with the classes of the cluster; None: it has no errors.

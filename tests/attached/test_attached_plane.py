@@ -33,6 +33,7 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace, Target
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import Fenced, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
@@ -102,8 +103,10 @@ class SteeredLog(NamedTuple):
 
 
 @asynccontextmanager
-async def steered(worker: AnswerRequest, *errors: str) -> AsyncIterator[SteeredLog]:
-    """Attached cluster with a worker that finds these errors in each config."""
+async def steered(
+    worker: AnswerRequest, *errors: str, profile: Profile = PROFILE
+) -> AsyncIterator[SteeredLog]:
+    """Attached cluster of a release with a worker that finds these errors in each config."""
     sent: list[tuple[str, str]] = []
 
     async def recorded(request: httpx.Request) -> httpx.Response:
@@ -117,8 +120,8 @@ async def steered(worker: AnswerRequest, *errors: str) -> AsyncIterator[SteeredL
     client = ConnectClient(workers, LIMITS)
     identity = ClusterIdentity(None, TOPICS.config)
     trail = await Trail.open(MemoryLog(), TOPICS.commands, identity, 0)
-    planner = ClusterPlanner(Context(profile=PROFILE, plugins=catalogued(trusting=True)), client)
-    async with followed() as (follow_up, log):
+    planner = ClusterPlanner(Context(profile=profile, plugins=catalogued(trusting=True)), client)
+    async with followed(profile) as (follow_up, log):
         yield SteeredLog(log, follow_up, trail, planner, client, sent)
 
 
@@ -182,6 +185,38 @@ def refusing(*refused: str) -> AnswerRequest:
         return httpx.Response(204)
 
     return answer
+
+
+ALTERED = "The offsets for this connector have been altered successfully"
+MAYBE_ALTERED = (
+    "The Connect framework-managed offsets for this connector have been altered successfully. "
+    "However, if this connector manages offsets externally, they will need to be manually altered "
+    "in the system that the connector uses."
+)
+SET = "The offsets for this connector have been set successfully"
+MAYBE_SET = (
+    "The framework-managed offsets for this connector have been set successfully. However, if this "
+    "connector manages offsets externally, they will need to be manually set in the system that "
+    "the connector uses."
+)
+
+
+@pytest.mark.parametrize(
+    ("altered", "answered"),
+    [(ALTERED, SET), (MAYBE_ALTERED, MAYBE_SET)],
+    ids=["definite", "indefinite"],
+)
+async def test_a_creation_has_the_message_of_kip_995(altered: str, answered: str) -> None:
+    """The worker's message says whether the connector has confirmed the change (KIP-875)."""
+
+    async def worker(_: httpx.Request) -> httpx.Response:
+        body: dict[str, object] = {"message": altered, "offsets": []}
+        return httpx.Response(200, json=body)
+
+    async with steered(worker) as cluster, cluster.plane() as plane:
+        answer = await plane.carry_out(CREATION, principal="ada", key=None, profile=None)
+    assert isinstance(answer, Outcome)
+    assert answer.facts == {"initial_offsets_response": answered}
 
 
 REMAINS = (

@@ -1,6 +1,7 @@
 """Check of the workers before any request: they may differ, refuse, or be of another cluster."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 from controlplane.attached.cluster_check import (
     IdentifiedCluster,
     check_brokers,
+    check_partitions,
     check_topics,
     identify_cluster,
 )
@@ -174,3 +176,17 @@ async def test_brokers_of_another_cluster_are_refused() -> None:
     check_brokers(cluster, None)
     with pytest.raises(LogNotUsable, match="and the brokers are of there: name those of one"):
         check_brokers(cluster, "there")
+
+
+@pytest.mark.parametrize(
+    ("release", "partitions", "refused"),
+    [("2.5.0", 2, False), ("2.5.1", 1, False), ("2.5.1", 2, True), ("4.3.0", 3, True)],
+)
+def test_a_split_config_topic_is_of_no_later_worker(
+    release: str, partitions: int, refused: bool
+) -> None:
+    """Workers from 2.5.1 on refuse to start with such a topic, so the cluster has another one."""
+    cluster = IdentifiedCluster((WorkerInfo("http://w", release, None),), Profile.of(release))
+    sentence = f"topic split has {partitions} partitions, and workers of {release} use a config"
+    with pytest.raises(LogNotUsable, match=sentence) if refused else nullcontext():
+        check_partitions(cluster, "split", partitions)

@@ -51,15 +51,15 @@ class QuickLog(MemoryLog):
 
 
 @asynccontextmanager
-async def followed() -> AsyncIterator[tuple[LogFollowUp, QuickLog]]:
-    """Follow-up of an empty log."""
+async def followed(profile: Profile = PROFILE) -> AsyncIterator[tuple[LogFollowUp, QuickLog]]:
+    """Follow-up of an empty log of a cluster of this release."""
     log = QuickLog()
     for topic, count in PARTITIONS.items():
         await log.create_topic(topic, count)
     async with Follower(log, topics=TOPICS, limits=SLOW) as follower:
-        await follower.state(PROFILE)
-        follow_up = LogFollowUp(follower, log, PROFILE, ConnectSettings())
-        with follower.pinned(PROFILE), follow_up.open():
+        await follower.state(profile)
+        follow_up = LogFollowUp(follower, log, profile, ConnectSettings())
+        with follower.pinned(profile), follow_up.open():
             yield follow_up, log
 
 

@@ -24,7 +24,7 @@ from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import up
 from tests.kafka.consumers import POLL_S, consuming, groups_of
-from tests.kafka.producer import create_topic, writer
+from tests.kafka.producer import create_topic, reading, writer
 from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_consumer_groups import BOB
 from tests.kafka.test_verify_against import request_until_done, until
@@ -103,7 +103,6 @@ async def test_serve_without_a_broker_does_not_start(cluster: RunningPair) -> No
     [
         ("missing-configs", None, "topic missing-configs does not exist"),
         ("deleted", {"cleanup__policy": "delete"}, "topic deleted has cleanup.policy=delete"),
-        ("split", {"partitions": 2}, "of another Connect cluster than topic split"),
     ],
 )
 async def test_topics_that_no_worker_would_use_are_refused(
@@ -116,6 +115,20 @@ async def test_topics_that_no_worker_would_use_are_refused(
     with pytest.raises(LogError, match=sentence):
         async with attached_to(broker, [worker], topics=Topics(config=name), limits=BRIEF):
             raise AssertionError("attached to such a topic")
+
+
+async def test_a_split_copy_of_the_config_topic_is_refused(cluster: RunningPair) -> None:
+    """The topic has the connectors of the workers, and is refused for its two partitions."""
+    broker, worker = cluster
+    await create_topic(broker, "split", partitions=2)
+    async with reading(broker.bootstrap) as reader, writer(broker) as out:
+        async for batch in reader.read([Topics().config]):
+            for entry in batch.entries():
+                await out.put("split", 0, entry.key, entry.value)
+    sentence = f"topic split has 2 partitions, and workers of {RELEASE} use a config topic with one"
+    with pytest.raises(LogNotUsable, match=sentence):
+        async with attached_to(broker, [worker], topics=Topics(config="split"), limits=BRIEF):
+            raise AssertionError("attached to a split topic")
 
 
 async def test_a_foreign_cluster_is_refused(cluster: RunningPair) -> None:

@@ -308,7 +308,7 @@ async def test_successive_commands_are_distinguished(
 
 
 @asynccontextmanager
-async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
+async def serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
     """URL of a process of `controlplane serve --connect-url`."""
     words = (f"kafka://{cluster.broker.bootstrap}", "--quiet", "--connect-url", cluster.worker.url)
     async with running(*words, "--trail", f"sqlite:///{trail}") as service:
@@ -323,7 +323,7 @@ async def test_serve_executes_commands_with_a_trail(
     """`serve --connect-url --trail` executes commands; the trail belongs to this cluster alone."""
     trail = tmp_path / "trail.db"
     async with (
-        _serving(cluster, trail) as url,
+        serving(cluster, trail) as url,
         httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as rest,
     ):
         assert (await rest.put("/connectors/nobody/pause")).status_code == httpx.codes.NOT_FOUND
@@ -346,7 +346,7 @@ async def test_several_connectors_are_changed_after_one_plan(
         assert (
             await cluster.ask("POST", "/connectors", {"name": name, "config": CONFIG})
         ).is_success
-    async with _serving(cluster, tmp_path / "trail.db") as url:
+    async with serving(cluster, tmp_path / "trail.db") as url:
         calls = ClusterCalls(url, tmp_path)
         several = ("stop", "--all", "-e", "jdbc-.*")
         planned = await asyncio.to_thread(calls.output, *several, "--dry-run")
@@ -380,7 +380,7 @@ async def test_offsets_of_an_active_group_stay(cluster: SteeredCluster, tmp_path
     config = {"connector.class": SINK, "topics": "held", "file": str(tmp_path / "copy")}
     body = {"name": "holder", "config": config, "initial_state": "STOPPED"}
     assert (await cluster.ask("POST", "/connectors", body)).is_success
-    async with _serving(cluster, tmp_path / "trail.db") as url:
+    async with serving(cluster, tmp_path / "trail.db") as url:
         calls = ClusterCalls(url, tmp_path)
         alter = ("offsets", "alter", "holder", "--kafka-topic", "held", "--kafka-partition", "0")
         async with consuming(cluster.broker, "held", "connect-holder"):
