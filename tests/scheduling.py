@@ -23,7 +23,7 @@ ALONE = tuple(
         *("attached_kills", "client_commands", "live_cluster", "attached", "rolling_upgrade"),
         *("sink_offsets", "migrate", "log_outages", "outages", "attached_crashes"),
         *("expired_certificates", "contract", "attached_bad_input", "side_by_side"),
-        *("demonstration", "worker_outages"),
+        *("attached_process_kills", "own_outages", "demonstration", "worker_outages"),
     )
 )
 """Modules of such a folder that share nothing with the others: they start their own brokers."""

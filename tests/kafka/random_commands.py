@@ -140,7 +140,7 @@ class Lane:
 
     def check(self, entries: Iterable[Entry], rows: dict[str, dict[str, Any]]) -> None:
         """Check that the log and the trail (its rows by key) agree with the answers."""
-        effects = list(self._effects(entries))
+        effects = list(self.effects(entries))
         configs = [effect for topic, effect in effects if topic == CONFIGS]
         offsets = [effect for topic, effect in effects if topic == OFFSETS]
         done = [exchange.command for exchange in self.exchanges if exchange.is_acknowledged]
@@ -168,7 +168,8 @@ class Lane:
             elif command.offsets:
                 is_set = acknowledged
 
-    def _effects(self, entries: Iterable[Entry]) -> Iterator[tuple[str, Effect]]:
+    def effects(self, entries: Iterable[Entry]) -> Iterator[tuple[str, Effect]]:
+        """Topic and effect of each record about this connector."""
         for entry in entries:
             effect = self._effect(entry)
             if effect is not None:

@@ -344,7 +344,7 @@ async def test_a_transaction_to_a_new_topic_waits_for_no_time_out(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-async def test_every_codec_is_written(broker: Broker, topic: str, codec: str) -> None:
+async def test_every_codec_is_written(broker: Broker, topic: str, codec: Any) -> None:
     """Every codec of Kafka, in both kinds of appends."""
     async with opened(broker.bootstrap, writing=WriteLimits(compression=codec)) as log:
         await log.append([put(topic, "a", value=b"v" * 10_000)])

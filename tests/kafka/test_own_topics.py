@@ -8,21 +8,22 @@ bytes. Kafka's own stores and our fold must read the same from them.
 import time
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from controlplane import ControlPlane, Refusal, Settings, Surroundings
 from controlplane.controller import CommandLimits
-from controlplane.core import commands, views
+from controlplane.core import commands
 from controlplane.core.commands import AnyCommand, CommandRequest, OffsetChange
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.core.plan import Step
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import Topics
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.views.diff import diff
 from controlplane.logs.cluster_topics import check_own_topics
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, Log, LogNotUsable, ReadableLog, Record
@@ -45,9 +46,6 @@ STORE_RELEASES = ("3.4.1", "3.9.1", "4.3.0")
 FILE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "größe", "tasks.max": "2"}
 SINK = {"connector.class": "FileStreamSink", "file": "out.txt", "topics": "größe"}
 PLACE = {"filename": "in.txt"}
-
-STOP_STEPS = 2
-"""Steps of a stop, each a batch: the empty task set, and the target state."""
 
 COUNTED = {"config.offset", "config.connectorTaskConfigGenerations"}
 """Parts of a state that count records: compaction changes them, in a worker too."""
@@ -207,46 +205,137 @@ async def test_every_command_writes_the_same_as_in_memory(broker: Broker, topics
         await log.close()
 
 
-@pytest.mark.parametrize("done", range(STOP_STEPS))
-async def test_a_zombie_within_a_command_stops(broker: Broker, topics: Topics, done: int) -> None:
+class CutCommand(NamedTuple):
+    """Command that a takeover cuts off, the commands before it, and the names of its steps."""
+
+    before: tuple[AnyCommand, ...]
+    command: AnyCommand
+    steps: tuple[str, ...]
+
+
+RUNNING = (
+    commands.CreateConnector("orders", FILE),
+    commands.PublishTasks("orders", ({"file": "in.txt"}, {"file": "in.txt"})),
+)
+TWO_OFFSETS = (
+    OffsetChange(PLACE, {"position": 7}),
+    OffsetChange({"filename": "b"}, {"position": 8}),
+)
+STOPPED = commands.CreateConnector(
+    "orders", FILE, initial_state=Target.STOPPED, initial_offsets=TWO_OFFSETS
+)
+
+CUT_COMMANDS = {
+    "stop": CutCommand(RUNNING, commands.StopConnector("orders"), ("tasks", "state")),
+    "create": CutCommand(
+        (STOPPED, commands.DeleteConnector("orders")),
+        commands.CreateConnector(
+            "orders", FILE, initial_state=Target.PAUSED, initial_offsets=TWO_OFFSETS[:1]
+        ),
+        ("wipe", "write", "create"),
+    ),
+    "alter": CutCommand((STOPPED,), commands.AlterOffsets("orders", TWO_OFFSETS[:1]), ("write",)),
+    "reset": CutCommand((STOPPED,), commands.ResetOffsets("orders"), ("wipe",)),
+    "delete": CutCommand(RUNNING, commands.DeleteConnector("orders"), ("config",)),
+}
+
+
+class StepTakeover:
+    """Claims the log for a rival, once a number of steps is done."""
+
+    def __init__(self, rival: KafkaLog, topics: Topics) -> None:
+        self.steps: list[str] = []
+        """Names of the finished steps, since `arm`."""
+        self.at_takeover: list[Entry] | None = None
+        """Records after the claim; None: the rival has not claimed the log."""
+        self._rival = rival
+        self._topics = msgspec.structs.astuple(topics)
+        self._after: int | None = None
+
+    async def __call__(self, _request: CommandRequest, step: Step) -> None:
+        """Count a finished step; claim the log if the number is reached."""
+        self.steps.append(step.name)
+        await self._claim_if_due()
+
+    async def arm(self, after: int) -> None:
+        """Count anew, and claim the log after this number of steps."""
+        self.steps.clear()
+        self._after = after
+        await self._claim_if_due()
+
+    async def _claim_if_due(self) -> None:
+        if len(self.steps) == self._after:
+            await self._rival.claim()
+            self.at_takeover = await self.records()
+
+    async def records(self) -> list[Entry]:
+        """All committed records of the cluster."""
+        return await records(self._rival, self._topics)
+
+
+@pytest.mark.parametrize(
+    ("cut", "done"),
+    [
+        pytest.param(cut, done, id=f"{name}-after-{done}")
+        for name, cut in CUT_COMMANDS.items()
+        for done in range(len(cut.steps))
+    ],
+)
+async def test_a_zombie_within_a_command_stops(
+    broker: Broker, topics: Topics, cut: CutCommand, done: int
+) -> None:
     """After a claim behind any step, the old writer stops and the new one completes.
 
-    The last step has no case, because nothing is left to refuse.
+    A claim before the first step leaves nothing of the command. The last step has no case, because
+    nothing is left to refuse.
     """
-    steps: list[str] = []
     log, rival = await own_log(broker, topics), await own_log(broker, topics)
-    at_takeover: list[Entry] = []
-
-    async def stepped(_request: CommandRequest, step: Step) -> None:
-        steps.append(step.name)
-        if len(steps) == done and zombie:
-            await take_over()
-
-    async def take_over() -> None:
-        await rival.claim()
-        at_takeover.extend(await records(rival, msgspec.structs.astuple(topics)))
-
-    zombie = False
+    takeover = StepTakeover(rival, topics)
     settings, surroundings = Settings(topics=topics), around(time.time_ns() // 1_000_000)
     try:
         async with ControlPlane.open(
-            log, settings, surroundings._replace(stepped=stepped)
+            log, settings, surroundings._replace(stepped=takeover)
         ) as plane:
-            await plane.execute(commands.CreateConnector("orders", FILE))
-            steps.clear()
-            zombie = True
-            if not done:
-                await take_over()
+            for command in cut.before:
+                await plane.execute(command)
+            await takeover.arm(done)
             with pytest.raises(Fenced):
-                await plane.execute(commands.StopConnector("orders"))
-            assert len(steps) == done
-        assert await records(rival, msgspec.structs.astuple(topics)) == at_takeover
+                await plane.execute(cut.command)
+        assert takeover.steps == [*cut.steps[:done]]
+        assert await takeover.records() == takeover.at_takeover
+        run = (*cut.before, cut.command) if done else cut.before
         async with ControlPlane.open(rival, settings) as successor:
-            expected = Target.STOPPED if done else Target.STARTED
-            assert views.target(successor.state, "orders") is expected
+            assert diff(await undisturbed(run, topics), successor.state) == []
+            traces = successor.state.commands.values()
+            assert [trace.unfinished for trace in traces] == [False] * len(run)
     finally:
         await log.close()
         await rival.close()
+
+
+async def undisturbed(run: Iterable[AnyCommand], topics: Topics) -> ClusterState:
+    """State after these commands in memory."""
+    async with ControlPlane.open(MemoryLog(), Settings(topics=topics)) as plane:
+        for command in run:
+            await plane.execute(command)
+        return plane.state
+
+
+@pytest.mark.parametrize("cut", CUT_COMMANDS.values(), ids=CUT_COMMANDS)
+async def test_every_step_of_a_cut_command_is_named(cut: CutCommand) -> None:
+    """The steps by which the test above counts are those of the plan."""
+    steps: list[str] = []
+
+    async def stepped(_request: CommandRequest, step: Step) -> None:
+        steps.append(step.name)
+
+    surroundings = around(1)._replace(stepped=stepped)
+    async with ControlPlane.open(MemoryLog(), Settings(), surroundings) as plane:
+        for command in cut.before:
+            await plane.execute(command)
+        steps.clear()
+        await plane.execute(cut.command)
+    assert (*steps,) == cut.steps
 
 
 async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> None:
