@@ -123,6 +123,7 @@ class SeaweedFS(ObjectServer):
             "s3.localSocket": folder / "s3.sock",
             "s3.port.iceberg": 0,
             "s3.port.lance": 0,
+            "master.peers": "none",  # alone, it need not wait 10 s to 20 s for an election
             "master.telemetry": "false",
             "master.volumeSizeLimitMB": VOLUME_MB,
             "volume.max": VOLUMES,

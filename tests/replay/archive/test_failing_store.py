@@ -6,7 +6,7 @@ import pytest
 
 from tests.replay.archive.buckets import Bucket, bucket
 from tests.replay.archive.failing_store import check_feeds, check_merges, check_written_states
-from tests.replay.archive.object_server import S3Proxy, running
+from tests.replay.archive.object_server import SERVERS, running
 
 CHECKS = pytest.mark.parametrize("check", [check_merges, check_written_states, check_feeds])
 
@@ -18,10 +18,12 @@ def in_process() -> Iterator[Bucket]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def in_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    """Bucket of a server in a process of its own (S3Proxy)."""
-    with running(S3Proxy, tmp_path_factory.mktemp("server")) as started:
+@pytest.fixture(scope="module", params=SERVERS)
+def in_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bucket]:
+    """Bucket of a server in a process of its own: S3Proxy and SeaweedFS."""
+    with running(request.param, tmp_path_factory.mktemp("server")) as started:
         yield started.bucket
 
 
@@ -34,7 +36,6 @@ def test_a_failure_in_the_middle_leaves_no_half_result(
     check(in_process)
 
 
-@pytest.mark.java
 @pytest.mark.prove
 @CHECKS
 def test_a_failure_of_a_server_leaves_no_half_result(

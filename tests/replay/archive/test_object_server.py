@@ -3,12 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from controlplane.core.order import rank_entries
 from controlplane.core.releases.profiles import Profile
+from replay.archive.merges.merge import Merger
+from replay.archive.merges.unnamed_files import leftovers, remove_replaced
 from replay.archive.stores.conditional_puts import ConditionalPuts
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
@@ -25,7 +28,8 @@ from tests.replay.archive.archives import (
     served,
 )
 from tests.replay.archive.buckets import LOGS, Bucket, archived
-from tests.replay.archive.merges import merge, merge_answers, sound_records
+from tests.replay.archive.failing_store import ENTRIES, RECORDS, FailingStore
+from tests.replay.archive.merges import LARGER, merge, merge_answers, sound_records, two_looks
 from tests.replay.archive.object_server import SERVERS, ObjectServer, running
 from tests.replay.archive.taken_names import (
     WRITERS,
@@ -212,3 +216,45 @@ def test_a_capture_continues_after_its_server_was_killed(server: ObjectServer, w
     assert (verification.flaws, verification.gaps, verification.records) == ((), (), len(entries))
     kip = [Profile.of("kip")]
     assert replayed(cluster, None, kip) == served(log_of(entries), None, kip)
+
+
+def merging(store: ArchiveStore) -> None:
+    """Merge the archive; the replaced files remain."""
+    Merger(store, NAME, LARGER).run()
+
+
+def retention(store: ArchiveStore) -> None:
+    """Remove the records that are superseded in the middle of the log, and the replaced files."""
+    retain(store, [*rank_entries(ENTRIES)][RECORDS // 2].time_ms)
+
+
+@pytest.mark.parametrize("work", [merging, retention])
+def test_a_merge_is_completed_after_its_server_was_killed(
+    server: ObjectServer, work: Callable[[ArchiveStore], None]
+) -> None:
+    """After the restart, the archive is as before or as merged; a repetition completes the work.
+
+    The server is killed in the first write, in one in the middle, and in the last one.
+    """
+    name = work.__name__
+    whole = two_looks(_store(server.bucket, f"{name}-whole"), ENTRIES)
+    with answer_relay(server.bucket.endpoint) as relay:
+        failing = FailingStore(server.bucket, relay)
+        number = failing.writes(partial(work, failing.store(f"{name}-whole")))
+    remove_replaced(whole, NAME, 0)
+    (complete,) = map(merge_answers, open_clusters(whole))
+    for writes in (1, number // 2, number):
+        folder = f"{name}-{writes}"
+        store = two_looks(_store(server.bucket, folder), ENTRIES)
+        (before,) = map(merge_answers, open_clusters(store))
+        assert _killed_at(server, folder, writes, work) or writes == number
+        (cluster,) = open_clusters(store)
+        assert verified(cluster).flaws == ()
+        assert merge_answers(cluster) in (before, complete)
+        work(store)
+        for leftover in leftovers(store, NAME, age_s=-1):
+            store.remove(leftover)
+        remove_replaced(store, NAME, 0)
+        assert sound_records(store) == sound_records(whole)
+        (after,) = map(merge_answers, open_clusters(store))
+        assert after == complete
