@@ -104,7 +104,8 @@ class _ReportPass:
         changes = tuple(self._change(change, {row.name for row in connectors}) for change in rolls)
         shared = map(self._place, result.shares.positions)
         listed = (*wrong.listed, *rehearsed.listed)
-        parts, missing = _parts(log.entries), tuple(self._missing())
+        parts, missing = _parts(log.entries), list(self._missing())
+        shown_gaps = tuple(missing[: task.limits.findings])
         beside = chain.from_iterable(gap.places for gap in missing)
         ends = chain(shared, ends_of(self._time, parts, log.topics), beside)
         mentioned = named(listed, ends, changes, connectors)
@@ -118,7 +119,8 @@ class _ReportPass:
             has_trail=bool(task.requests.get(log.cluster)),
             time=self._time,
             parts=parts,
-            missing=missing,
+            missing=shown_gaps,
+            missing_more=len(missing) - len(shown_gaps),
             certain_from=log.doubts.certain_sentence,
             connectors=connectors,
             connectors_more=len(every) - len(connectors),

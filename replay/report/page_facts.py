@@ -156,6 +156,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """None if no record has a time."""
     parts: tuple[PartitionFacts, ...]
     missing: tuple[GapFacts, ...]
+    """Listed gaps and doubts."""
+    missing_more: int
     certain_from: str = ""
     """Sentence about the earliest certain moment; empty without unknown spans."""
     connectors: tuple[ReportConnector, ...]

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from benchmarks.fleets import driver_memory
+from benchmarks.fleets.driver_memory import COMMANDS, ENGINES, MeasuredRun
 from benchmarks.fleets.memory import FleetFigure, check_equal, fleets, large
 
 pytestmark = pytest.mark.java
@@ -31,13 +32,16 @@ def test_buckets_of_a_large_cluster_give_the_same_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_the_driver_of_each_command_is_measured(tmp_path: Path) -> None:
-    """Each command runs on each fleet, and a process of Python has tens of megabytes."""
-    measured = driver_memory.figures(tmp_path, (1, 2), 100)
-    assert list(measured) == [*driver_memory.COMMANDS]
-    assert all(each.driver_mb > 20 for row in measured.values() for each in row)
+def test_the_process_of_each_command_is_measured(tmp_path: Path) -> None:
+    """Each command runs with each engine, and a process of Python has tens of megabytes."""
+    runs = [MeasuredRun(command, engine) for command in COMMANDS for engine in ENGINES]
+    measured = driver_memory.figures(tmp_path, (2,), 100, runs)
+    assert list(measured) == runs
+    for measured_run, (figure,) in measured.items():
+        assert figure.process_mb > 20
+        assert (figure.task_mb > 20) == (measured_run.engine == "spark")
     with pytest.raises(click.ClickException, match="state has failed: exit code 2"):
-        driver_memory.run(tmp_path / "nothing", driver_memory.COMMANDS["state --folder"])
+        driver_memory.run(tmp_path / "nothing", MeasuredRun("state", "local"))
 
 
 def test_different_digests_end_the_benchmark() -> None:

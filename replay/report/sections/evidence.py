@@ -39,16 +39,16 @@ def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
 def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     heads = ("topic", "partition", "records", "first offset", "last offset")
     rows = [_part(part, cluster_facts.topics, index) for part in cluster_facts.parts]
-    head, shown_gaps = cluster_facts.head, cluster_facts.missing[: cluster_facts.limits.findings]
-    certain = cluster_facts.certain_from
-    unlisted = len(cluster_facts.missing) - len(shown_gaps)
-    missing = [el("li", gap.sentence, " ", index.chips(gap.places)) for gap in shown_gaps]
+    head, certain = cluster_facts.head, cluster_facts.certain_from
+    missing = [
+        el("li", gap.sentence, " ", index.chips(gap.places)) for gap in cluster_facts.missing
+    ]
     return el(
         "div",
         el("h4", "What was read"),
         table(heads, rows, "parts", heads[1:]),
         el("ul", missing, class_="missing") if missing else None,
-        omitted_note(unlisted, "unknown span", "replay timeline -o json"),
+        omitted_note(cluster_facts.missing_more, "unknown span", "replay timeline -o json"),
         el("p", certain, class_="missing") if certain else None,
         el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
         id=index.part("read"),
