@@ -79,7 +79,7 @@ def test_commands_write_by_calls_of_the_api(
 ) -> None:
     """A command calls the API once, and its files have the bytes of the same call in Python."""
     archive = replay.open(
-        str(fleet), clusters=write.clusters, exactly_once="--exactly-once" in write.words
+        str(fleet), clusters=write.clusters or None, exactly_once="--exactly-once" in write.words
     )
     method = getattr(OpenArchive, write.method)
     method(archive, str(tmp_path / "api"), *write.arguments, **write.options)
