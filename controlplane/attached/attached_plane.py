@@ -329,10 +329,9 @@ class AttachedPlane:
             except (LogUnavailable, OutcomeUnknown) as failure:
                 await self._end_later(job, failure)
                 return
-            have_appeared = await self._answered_and_folded(job, accepted, answer)
-            is_likely = have_appeared and is_success(answer)
-            is_read = await self._log.read_requests_on() if is_likely else None
-            if is_read and not (self._locks.is_awaited(queue) or self._closed):
+            have_appeared, is_read = await self._answered_and_folded(job, accepted, answer)
+            is_likely = have_appeared and is_success(answer) and is_read is not False
+            if is_likely and not (self._locks.is_awaited(queue) or self._closed):
                 # The comparison is likely to find no difference, and no caller waits for it.
                 await self._idle.wait()
             comparison = await self._compared(accepted, answer, is_read=is_read)
@@ -346,20 +345,23 @@ class AttachedPlane:
 
     async def _answered_and_folded(
         self, job: _QueuedRequest, accepted: AcceptedCommand, answer: AttachedAnswer
-    ) -> bool:
-        """Answer the callers, and wait for the fold; True if all planned records have appeared.
+    ) -> tuple[bool, bool | None]:
+        """Answer the callers, and wait for the fold.
 
-        If the records are likely to appear soon, reads wait for them instead of the callers.
+        If the records are likely to appear soon, reads wait for them instead of the callers. Returns
+        True if all planned records have appeared, and `is_read` of `LogFollowUp.compared`.
         """
         plan, since = accepted.plan, accepted.since
-        if not (is_success(answer) and self._log.expects_records(plan)):
+        is_expected = is_success(answer) and self._log.expects_records(plan)
+        if self._log.has_appeared(plan, since) or not is_expected:
             have_appeared = await self._log.folded(plan, since)
             self._answer_callers(job, answer)
-            return have_appeared
+            return have_appeared, None
         with self._log.states.folding():
             self._answer_callers(job, answer)
             await self._idle.delivered()
-            return await self._log.folded(plan, since)
+            have_appeared = await self._log.folded(plan, since)
+        return have_appeared, await self._log.read_requests_on() if have_appeared else None
 
     async def _record_end(
         self, request: CommandRequest, answer: AttachedAnswer, facts: Mapping[str, Any]

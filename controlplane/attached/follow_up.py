@@ -82,10 +82,10 @@ class LogFollowUp:
         Returns True if all planned records appear within `APPEARANCE_S`, with the planned values.
         No request to the brokers is needed then.
         """
+        if self.has_appeared(plan, since):
+            return True
         if isinstance(plan, Plan) and _has_records(plan):
             topics = topics_of(plan, self.present.topics)
-            if self._has_appeared(plan, topics, since):
-                return True
             try:
                 async with asyncio.timeout(APPEARANCE_S):
                     with self.hastened():
@@ -96,6 +96,12 @@ class LogFollowUp:
                 return True
         await self.read_on()
         return False
+
+    def has_appeared(self, plan: Plan | Rejected, since: Ends) -> bool:
+        """True if a plan has records, and all have been folded, with the planned values."""
+        if not (isinstance(plan, Plan) and _has_records(plan)):
+            return False
+        return self._has_appeared(plan, topics_of(plan, self.present.topics), since)
 
     def expects_records(self, plan: Plan | Rejected) -> bool:
         """True if the records of a command are likely to be folded soon: the log is followed."""
