@@ -348,8 +348,8 @@ class AttachedPlane:
     ) -> tuple[bool, bool | None]:
         """Answer the callers, and wait for the fold.
 
-        If the records are likely to appear soon, reads wait for them instead of the callers. Returns
-        True if all planned records have appeared, and `is_read` of `LogFollowUp.compared`.
+        If the records are likely to appear soon, reads wait for them instead of the callers.
+        Returns True if all planned records have appeared, and `is_read` for `_compared`.
         """
         plan, since = accepted.plan, accepted.since
         is_expected = is_success(answer) and self._log.expects_records(plan)

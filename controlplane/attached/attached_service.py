@@ -74,9 +74,9 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
             if opened.form == "kafka":
                 groups_read = cast("KafkaReader", opened.log).groups
                 group_id = named_group(settings)
-                await check_group(groups_read, cluster.workers, settings.topics.config, group_id)
+                await check_group(groups_read, cluster.workers, config_topic, group_id)
             client.admission = admission(client, cluster, compared, follower)
-            identity = ClusterIdentity(opened.cluster_id, settings.topics.config)
+            identity = ClusterIdentity(opened.cluster_id, config_topic)
             trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
             planner = ClusterPlanner(context, client)
             async with AttachedPlane.open(client, planner, follow_up, trail, around) as plane:
