@@ -68,14 +68,18 @@ class SteeredCluster:
         await until(is_altered)
 
 
+@asynccontextmanager
+async def steered_cluster(folder: Path) -> AsyncIterator[SteeredCluster]:
+    """Broker and cluster of one worker."""
+    async with up("3.9.1", folder) as broker, KafkaWorker("3.9.1", broker) as worker:
+        yield SteeredCluster(broker, worker)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SteeredCluster]:
-    """Broker and cluster of one worker."""
-    async with (
-        up("3.9.1", tmp_path_factory.mktemp("kafka")) as broker,
-        KafkaWorker("3.9.1", broker) as worker,
-    ):
-        yield SteeredCluster(broker, worker)
+    """Cluster of all tests of this module."""
+    async with steered_cluster(tmp_path_factory.mktemp("kafka")) as steered:
+        yield steered
 
 
 class CrashedHere(Exception):

@@ -15,10 +15,15 @@ from controlplane.core.codec import decode_command
 from controlplane.core.records import CommandAccepted, CommandFinished
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.running_service import RunningService, running
-from tests.kafka.conftest import up
 from tests.kafka.producer import read_entries, reading
-from tests.kafka.real_kafka import Broker, KafkaWorker
-from tests.kafka.test_attached_crashes import AT_4, CONFIG, SteeredCluster, creation
+from tests.kafka.real_kafka import Broker
+from tests.kafka.test_attached_crashes import (
+    AT_4,
+    CONFIG,
+    SteeredCluster,
+    creation,
+    steered_cluster,
+)
 from tests.kafka.worker_gate import GatedRequest, HeldRequest, HoldMoment, WorkerGate
 from tests.kafka.worker_service import until
 from tests.patience import PATIENCE_S
@@ -93,12 +98,9 @@ CUTS = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SteeredCluster]:
-    """Broker and cluster of one worker."""
-    async with (
-        up("3.9.1", tmp_path_factory.mktemp("kafka")) as broker,
-        KafkaWorker("3.9.1", broker) as worker,
-    ):
-        yield SteeredCluster(broker, worker)
+    """Cluster of all tests of this module."""
+    async with steered_cluster(tmp_path_factory.mktemp("kafka")) as steered:
+        yield steered
 
 
 @asynccontextmanager
