@@ -46,7 +46,19 @@ def check_sizes(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
 
 def differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
     """Build the error for a file that is missing or altered; `flaw` ends a sentence about it."""
-    return ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
+    folder, _, _ = stored.file.partition("/")
+    return ArchiveCorrupt(f"{stored.file} {flaw}: restore it from a copy. {new_capture(folder)}")
+
+
+def new_capture(folder: str) -> str:
+    """Advice for a damaged cluster without a copy, as sentences; `folder` is the cluster's folder.
+
+    A capture alone mends nothing: it continues the archive after its last record.
+    """
+    return (
+        f"Without a copy, move the folder {folder} out of the archive, and capture the cluster "
+        "anew. Records that its log no longer has are then missing"
+    )
 
 
 def check_current(store: ArchiveStore, absent: StoredFile) -> None:

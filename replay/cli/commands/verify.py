@@ -16,6 +16,7 @@ from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
+from replay.archive.integrity import new_capture
 from replay.archive.merges.retention_proof import RetentionRun
 from replay.archive.stores.hadoop_settings import settings
 from replay.archive.stores.store import ArchiveStore, open_store
@@ -129,7 +130,8 @@ def _flawed(result: Verification) -> str:
     if not result.flaws:
         return ""
     suffix = f" (and {len(result.flaws) - 1} more)" if len(result.flaws) > 1 else ""
-    return f"{result.flaws[0]}{suffix}: restore what was altered"
+    advice = new_capture(layout.folder(result.cluster))
+    return f"{result.flaws[0]}{suffix}: restore what was altered from a copy. {advice}"
 
 
 def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterator[str]:

@@ -344,6 +344,20 @@ def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
     assert content(damaged) == before
 
 
+def test_the_advice_for_a_damaged_segment_mends_the_archive(damaged: Path, tmp_path: Path) -> None:
+    """A capture leaves the damage; it mends the archive once the cluster's folder is elsewhere."""
+    altered(damaged)
+    advice = f"Without a copy, move the folder cluster={NAME} out of the archive, and capture"
+    assert advice in refusal(call("state", damaged, "--from-segments"))
+    assert advice in refusal(call("verify", damaged))
+    capture_again = ("capture", f"{NAME}={HISTORIES / 'life-3.9.log.jsonl'}", damaged)
+    call(*capture_again)
+    assert "was altered" in refusal(call("verify", damaged))
+    (damaged / f"cluster={NAME}").rename(tmp_path / "elsewhere")
+    assert call(*capture_again).code == 0
+    assert call("verify", damaged).code == 0
+
+
 def test_a_missing_file_is_reported_without_hashes_too(damaged: Path) -> None:
     """`--trust`, which skips the check of hashes, still reports a missing file."""
     missing(damaged)
