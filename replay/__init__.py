@@ -49,7 +49,7 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
             `multiprocessing`. So a script needs `if __name__ == "__main__"`.
 
     Raises:
-        NoArchive: the URL is invalid. If `clusters` is empty, also: there is no archive.
+        NoArchive: the URL is invalid, there is no archive, or it has none of `clusters`.
         BadStoreSetting: a setting of the object store is unknown or invalid.
         ValueError: `unreadable` has another value, `clusters` is empty, or `jobs` is less than 1.
         TypeError: `jobs` is no whole number.

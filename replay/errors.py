@@ -1,7 +1,10 @@
 """Errors about archives and queries on them; each message names the problem and a remedy."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+
+from controlplane.core.text.safe_text import names_text
 
 
 class ReplayError(Exception):
@@ -30,6 +33,19 @@ def no_archive(where: str) -> NoArchive:
     if "://" not in where and Path(where).is_file():
         return NoArchive(f"{where} is a file, no archive. {log_advice(shlex.quote(where))}")
     return NoArchive(f"{where} is no archive: create one with `replay capture`")
+
+
+def no_clusters(where: str, names: Sequence[str], existing: Sequence[str]) -> NoArchive:
+    """Create the error for clusters that an archive lacks; it has the `existing` ones."""
+    absent = f"a cluster {names[0]}" if len(names) == 1 else f"the clusters {names_text(names)}"
+    return NoArchive(f"{where} has no archive of {absent} (found: {', '.join(existing)})")
+
+
+def unknown_connectors(names: Sequence[str]) -> str:
+    """Sentence about connectors that no record concerns."""
+    if len(names) == 1:
+        return f"no record concerns a connector {names[0]!r}: check the name"
+    return f"no record concerns the connectors {names_text([*map(repr, names)])}: check the names"
 
 
 def log_advice(log: str) -> str:

@@ -19,7 +19,7 @@ from replay.archive.manifest import (
     read_chain,
 )
 from replay.archive.stores.store import ArchiveStore
-from replay.errors import ArchiveCorrupt, NoArchive
+from replay.errors import ArchiveCorrupt, NoArchive, no_clusters
 from replay.gaps import OffsetGap
 
 PartitionId = tuple[str, int]
@@ -133,10 +133,10 @@ def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:
             "or capture it again if its first capture died"
         )
     if not chain.manifests:
-        existing = ", ".join(layout.clusters(store))
+        existing = layout.clusters(store)
         if not existing:
             raise NoArchive(f"{store.where} has no archive of any cluster: check the path")
-        raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {existing})")
+        raise no_clusters(store.where, [name], existing)
     return ArchivedCluster(store, name, chain, parts_in(chain))
 
 

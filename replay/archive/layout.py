@@ -12,7 +12,7 @@ from controlplane.private_files import is_draft
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.object_store import CLAIMS
 from replay.archive.stores.store import ArchiveStore
-from replay.errors import NoArchive, no_archive
+from replay.errors import NoArchive, no_archive, no_clusters
 
 _NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,247}")
 """Cluster names follow the rules of topic names, because folders are named after them.
@@ -86,6 +86,20 @@ def selected_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[st
     if not cluster_names:
         raise no_archive(store.where)
     return cluster_names
+
+
+def check_any_archived(store: ArchiveStore, names: Sequence[str]) -> None:
+    """Check that the archive has one of the named clusters; others may be unreadable later.
+
+    Raises:
+        NoArchive: none of the clusters is archived, or no name is valid.
+    """
+    valid = [name for name in names if _NAME.fullmatch(name)]
+    if not valid:
+        check_cluster(names[0])
+    if not any(_is_begun(store, name) for name in valid):
+        existing = clusters(store)
+        raise no_clusters(store.where, names, existing) if existing else no_archive(store.where)
 
 
 def is_manifest(name: str) -> bool:

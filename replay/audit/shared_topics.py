@@ -11,6 +11,7 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
+from controlplane.core.text.safe_text import names_text
 from replay.audit.context import new_finding
 from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, FindingText, Severity
@@ -94,21 +95,10 @@ def in_common(fleet: Iterable[SharedResources]) -> Iterator[Finding]:
             yield _two_writers(topic, writers)
 
 
-NAMED = 8
-"""Greatest number of names in a sentence; further ones are counted."""
-
-
-def _names_text(names: list[str]) -> str:
-    """List names: `a, b and c`. After `NAMED` names, the others are counted: `… and 3 more`."""
-    unlisted = len(names) - NAMED
-    first, last = (names[:NAMED], f"{unlisted} more") if unlisted > 0 else (names[:-1], names[-1])
-    return f"{', '.join(first)} and {last}"
-
-
 def _one_config_topic(shared: dict[str, Position]) -> Finding:
     names = sorted(shared)
     sentence = (
-        f"the clusters {_names_text(names)} have one session key: they write one config topic, "
+        f"the clusters {names_text(names)} have one session key: they write one config topic, "
         "or their logs have one origin"
     )
     advice = (
@@ -121,7 +111,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
 
 
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
-    writer_names = _names_text([f"{writer.connector} of {writer.cluster}" for writer in writers])
+    writer_names = names_text([f"{writer.connector} of {writer.cluster}" for writer in writers])
     sentence = f"sources of several clusters write {topic}: {writer_names}"
     advice = (
         "If these clusters use one Kafka, the topic holds records of all of them. After a move, "

@@ -1,10 +1,31 @@
-"""Warnings of the Python API about answers that are not certain."""
+"""Warnings of the Python API about answers: not certain, or without a named connector."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
 
+from controlplane.core.text.safe_text import utf8_text
 from replay.doubts import AnswerDoubts, UncertainAnswer, doubt_sentences, gap_sentences
 from replay.engine.plans.read_plan import ReadPlan
+from replay.errors import unknown_connectors
+
+
+class KnownConnectors(NamedTuple):
+    """Named connectors that a cluster knows, although they may have no rows."""
+
+    names: frozenset[str]
+
+
+class AbsentConnector(UserWarning):
+    """No record concerns a named connector, so it has no rows. The message names it."""
+
+
+def warn_of_absent(connectors: Iterable[str], known_names: Container[str]) -> None:
+    """Warn once of all named connectors that are not known; tables hold names as UTF-8."""
+    absent = [name for name in dict.fromkeys(connectors) if utf8_text(name) not in known_names]
+    if absent:
+        warning = AbsentConnector(unknown_connectors(absent))
+        warnings.warn_explicit(warning, AbsentConnector, "replay", 1)  # see `warn_of_doubts`
 
 
 def warn_of_doubts(cluster: str, gaps: Sequence[str], answers: Sequence[AnswerDoubts]) -> None:

@@ -18,7 +18,7 @@ from controlplane.core.views.diff import Change, connector_names, differences
 from replay.cluster_problem import BusyCluster, ClusterProblem, attempted, parts_or_problem
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
-from replay.fleet.answer_warnings import warn_of_plans
+from replay.fleet.answer_warnings import KnownConnectors, warn_of_plans
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.progress import Advance
@@ -164,13 +164,14 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
 
     def batches(
         self, source: ArchiveSource, planned: tuple[str, list[StateQuery]]
-    ) -> Iterator[pa.RecordBatch | ClusterProblem]:
+    ) -> Iterator[pa.RecordBatch | ClusterProblem | KnownConnectors]:
         """Fold both sides, then compare them; yield the problem of a side, if it has one."""
         comparison = self.comparison(source, *planned)
         if isinstance(comparison, ClusterProblem):
             yield comparison
         else:
             warn_of_plans(comparison.plans)
+            yield KnownConnectors(comparison.known_connectors())
             yield from comparison.batches()
 
 

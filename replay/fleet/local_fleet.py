@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor, SerialExecutor, ThreadExecutor
 from replay.engine.query import StateQuery
+from replay.fleet.answer_warnings import warn_of_absent
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_plans import planned_ahead
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
@@ -44,12 +45,17 @@ class LocalFleet:
         self._jobs = jobs
 
     def frame(self, work: TableWork) -> pa.Table:
-        """Arrow table of a table query.
+        """Arrow table of a table query; `AbsentConnector` warns of unknown connectors.
 
         Raises:
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
-        return pa.Table.from_batches(self._batches(work), work.query.schema)
+        known_names: set[str] = set()
+        table = pa.Table.from_batches(self._batches(work, known_names), work.query.schema)
+        if work.query.connectors:
+            known_names.update(table["connector"].unique().to_pylist())
+            warn_of_absent(work.query.connectors, known_names)
+        return table
 
     def state_frames(
         self, work: TableWork, query: StateTableQuery, tables: Sequence[str]
@@ -69,10 +75,10 @@ class LocalFleet:
                 parts.append(tables_of_cluster(queries, work, cluster, planned))
         return {table: pa.concat_tables(part[table] for part in parts) for table in tables}
 
-    def _batches(self, work: TableWork) -> Iterator[pa.RecordBatch]:
+    def _batches(self, work: TableWork, known_names: set[str]) -> Iterator[pa.RecordBatch]:
         with closing(self._plans(work)) as plans:
             for cluster, planned in plans:
-                yield from readable_batches(work, cluster, planned)
+                yield from readable_batches(work, cluster, planned, known_names)
 
     def _plans(self, work: TableWork) -> Generator[tuple[str, Any], None, None]:
         plan = partial(attempted_plan, work.query, work.source)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 import pyarrow as pa
 
 from controlplane.core.releases.profiles import KIP, Profile, resolve
+from controlplane.core.text.safe_text import utf8_text
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
 from replay.audit.thresholds import thresholds as read_thresholds
@@ -24,6 +25,7 @@ from replay.cluster_problem import ClusterProblem
 from replay.compat.release_change import RolloutMode, check_predictable
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
+from replay.fleet.answer_warnings import warn_of_absent
 from replay.fleet.archive_source import (
     ArchiveSource,
     UnreadableCluster,
@@ -69,6 +71,10 @@ def _known_release(name: str) -> Profile:
     return resolved.profile
 
 
+def _known_connectors(compared: Iterable[ComparedCluster]) -> set[str]:
+    return {utf8_text(name) for each in compared for name in each.connectors}
+
+
 class ArchiveOptions(NamedTuple):
     """Options of `replay.open`; an empty `clusters` means all."""
 
@@ -96,6 +102,9 @@ class OpenArchive(Generic[FrameT]):
     a `SkippedCluster` warning names it. A task of Spark writes the warning to its log. With
     `unreadable="raise"`, such a cluster causes the error `UnreadableCluster` instead, whatever the
     table. Only the feed of `follow` continues: its table `batches` names the cluster.
+
+    A named connector without any record has no rows. Without Spark, an `AbsentConnector` warning
+    names it. `write_diff` warns with Spark, too.
 
     Records may be missing in the archive, for instance after a retention. Then an `UncertainAnswer`
     warning tells what is unknown, and the earliest certain moment. `summaries()`, `partitions()`,
@@ -127,6 +136,8 @@ class OpenArchive(Generic[FrameT]):
         self._jobs = options.jobs
         self.names: list[str] = layout.selected_clusters(self._source.store, options.clusters)
         """Names of the clusters in this archive, or of the selected ones."""
+        if options.clusters:
+            layout.check_any_archived(self._source.store, options.clusters)
 
     # --- tables -----------------------------------------------------------------------------
 
@@ -179,9 +190,15 @@ class OpenArchive(Generic[FrameT]):
     def history(
         self, *connectors: str, as_of: str | None = None, release: Releases = KIP
     ) -> FrameT:
-        """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`)."""
-        profiles, several = self._profiles(release), names_in(connectors)
-        return self._table(HistoryQuery(moment_text(as_of), profiles, several))
+        """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`).
+
+        Raises:
+            ValueError: no connector is named.
+        """
+        query = HistoryQuery(moment_text(as_of), self._profiles(release), names_in(connectors))
+        if not connectors:  # such as a filter without a result
+            raise ValueError("no connector is named: give one or more")
+        return self._table(query)
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
         self,
@@ -197,6 +214,9 @@ class OpenArchive(Generic[FrameT]):
 
         With `to_release` or `to_cluster`, `until` defaults to `since`. Otherwise a moment of None
         is the end.
+
+        Raises:
+            NoArchive: `to_cluster` is not archived.
         """
         sides = self._sides((since, until), (release, to_release), to_cluster)
         return self._table(DifferenceQuery(*sides, names_in(connectors)))
@@ -299,6 +319,7 @@ class OpenArchive(Generic[FrameT]):
         (`timeline_rows.COMPARISONS`).
 
         Raises:
+            NoArchive: `to_cluster` is not archived.
             NotWritable: the folder has files, or cannot be written.
             UnreadableCluster: a cluster is unreadable and not to be skipped. No folder appears.
         """
@@ -309,6 +330,7 @@ class OpenArchive(Generic[FrameT]):
             table = comparison_table(written, self.names)
             self._check_problems(table)
             review(written)
+            warn_of_absent(query.connectors, _known_connectors(written))
             return place.complete(COMPARISONS_TABLE, table)
 
     def register_views(
@@ -425,6 +447,7 @@ class OpenArchive(Generic[FrameT]):
         (since, until), (release, to_release) = moments, releases
         if to_cluster is not None:
             check_text(to_cluster, "a cluster", "blue")
+            layout.check_any_archived(self._source.store, [to_cluster])
         before = self._profile(release)  # once: an unknown release has one warning
         after = before if to_release is None else self._profile(to_release)
         is_same_moment = to_release is not None or to_cluster is not None

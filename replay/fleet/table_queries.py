@@ -16,7 +16,7 @@ from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS
 from replay.engine.states.order_marks import OrderMarks, ReducedParts
-from replay.fleet.answer_warnings import warn_of_plans
+from replay.fleet.answer_warnings import KnownConnectors, warn_of_plans
 from replay.fleet.archive_source import ArchiveSource, check_files_of
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.order_facts import order_facts
@@ -35,6 +35,11 @@ T = TypeVar("T")
 
 class TableQuery(Protocol[T]):
     """Query whose answer is one table. The rows of a cluster are made from its plan."""
+
+    @property
+    def connectors(self) -> tuple[str, ...]:
+        """Named connectors; empty means all."""
+        ...
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,12 +62,13 @@ class TableQuery(Protocol[T]):
 
     def batches(
         self, source: ArchiveSource, planned: T
-    ) -> Iterator[pa.RecordBatch | ClusterProblem]:
+    ) -> Iterator[pa.RecordBatch | ClusterProblem | KnownConnectors]:
         """Make the rows of a planned cluster. An error comes before the first row.
 
         `UncertainAnswer` warns of an answer that is not certain, once before the first row.
         In a trusted archive, a damaged file can end a timeline or a history after some rows. If a
-        side of a comparison is unreadable, its problem is yielded in place of rows.
+        side of a comparison is unreadable, its problem is yielded in place of rows. A comparison
+        also yields the named connectors that it knows: without a difference, they have no rows.
 
         Raises:
             ReplayError: the cluster is unreadable.
@@ -82,6 +88,11 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     none are searched."""
     is_silent: bool = False
     """True if another query of the same moment warns of doubts."""
+
+    @property
+    def connectors(self) -> tuple[str, ...]:
+        """No names: the table has all connectors."""
+        return ()
 
     @property
     def schema(self) -> pa.Schema:

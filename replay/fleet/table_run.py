@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from controlplane.core.text.safe_text import utf8_text
 from replay.cluster_problem import ClusterProblem, attempted, streamed
 from replay.engine.query import StateQuery
+from replay.fleet.answer_warnings import KnownConnectors
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.table_queries import StateTableQuery, TableQuery
 
@@ -56,26 +58,29 @@ def attempted_plan(query: TableQuery[T], source: ArchiveSource, cluster: str) ->
 
 
 def readable_batches(
-    work: TableWork, cluster: str, planned: Any = None
+    work: TableWork, cluster: str, planned: Any = None, known_names: set[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Make the rows of a cluster, which may be planned; an unreadable one has none.
 
-    If a merge has removed files since the cluster was planned, it is planned again.
+    If a merge has removed files since the cluster was planned, it is planned again. `known_names`
+    receives named connectors that the cluster knows, although they may have no rows.
 
     Raises:
         UnreadableCluster: the cluster is unreadable and not to be skipped.
     """
     plans = [] if planned is None else [planned]
 
-    def rows() -> Iterable[pa.RecordBatch | ClusterProblem]:
+    def rows() -> Iterable[pa.RecordBatch | ClusterProblem | KnownConnectors]:
         plan = plans.pop() if plans else work.query.planned(work.source, cluster)
         return [plan] if isinstance(plan, ClusterProblem) else work.query.batches(work.source, plan)
 
     for batch in streamed(cluster, rows):
         if isinstance(batch, ClusterProblem):
             skip_or_raise(batch.line, work.unreadable)
-        else:
+        elif not isinstance(batch, KnownConnectors):
             yield batch
+        elif known_names is not None:
+            known_names.update(map(utf8_text, batch.names))
 
 
 def tables_of_cluster(

@@ -1,4 +1,4 @@
-"""Safe text: foreign text made printable and bounded.
+"""Safe text: foreign text made printable and bounded, counts, and lists of names.
 
 Names in a log may come from anyone. Control characters, terminal sequences and marks that change
 the direction of text become escapes.
@@ -6,11 +6,15 @@ the direction of text become escapes.
 
 import json
 import re
+from collections.abc import Sequence
 
 ELLIPSIS = "…"
 
 LONG_CHARACTERS = 400
 """Length beyond which a text is cut for display, such as a stack trace or a config."""
+
+NAMED = 8
+"""Greatest number of names in a sentence, so that it stays readable; further ones are counted."""
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
@@ -45,3 +49,12 @@ def short(text: str, characters: int = LONG_CHARACTERS) -> str:
 def count(number: int, what: str) -> str:
     """A number with its noun: `1 record`, `2 records`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def names_text(names: Sequence[str]) -> str:
+    """List names: `a, b and c`. After `NAMED` names, the others are counted: `… and 3 more`."""
+    if len(names) == 1:
+        return names[0]
+    unlisted = len(names) - NAMED
+    first, last = (names[:NAMED], f"{unlisted} more") if unlisted > 0 else (names[:-1], names[-1])
+    return f"{', '.join(first)} and {last}"

@@ -15,7 +15,7 @@ from controlplane.logs.names import without_login
 from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
-from replay.errors import NoArchive, ReplayError, no_archive
+from replay.errors import NoArchive, ReplayError, no_archive, unknown_connectors
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
 """URL schemes of archives, of which `open_store` refuses some; a folder is an archive, too."""
@@ -177,7 +177,7 @@ def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
 
 
 def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
-    """Raise `UnknownConnector` for a name that does not occur."""
-    for name in wanted:
-        if name not in there:
-            raise UnknownConnector(f"no record concerns a connector {name!r}: check the name")
+    """Raise `UnknownConnector` for names that do not occur."""
+    absent = [name for name in dict.fromkeys(wanted) if name not in there]
+    if absent:
+        raise UnknownConnector(unknown_connectors(absent))

@@ -11,7 +11,7 @@ import pytest
 import replay
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import UnknownRelease
-from replay.fleet.archive_source import UnreadableCluster
+from replay.errors import NoArchive
 from tests.conftest import PROVE, sampled
 from tests.recorded_requests import HISTORIES
 from tests.replay.archive.archives import archive as archived
@@ -292,7 +292,7 @@ def test_an_empty_second_side_is_refused(archive: Path, option: str, sentence: s
     words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@9")
     assert sentence in refusal(call(*words, option, ""))
     in_python: dict[str, Any] = {option.removeprefix("--").replace("-", "_"): ""}
-    with pytest.raises((UnknownRelease, UnreadableCluster), match=sentence):
+    with pytest.raises((UnknownRelease, NoArchive), match=sentence):
         replay.open(archive, unreadable="raise").diff("config@9", "config@9", **in_python)
 
 
