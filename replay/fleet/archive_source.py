@@ -1,11 +1,9 @@
 """Place of an archive and the way of reading it, as a value that can be sent to tasks."""
 
-from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 
 import msgspec
 
-from controlplane.core.releases.profiles import PROFILES, Profile, check_support
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.integrity import CheckedStore, checked
 from replay.archive.stores.hadoop_settings import NONE, HadoopSettings
@@ -17,10 +15,6 @@ from replay.engine.ordered_records import doubts_at, missing, records
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
-
-EVERY = "all"
-"""Name that stands for every release that behaves differently from the ones before it."""
-
 
 END = "end"
 """Moment at the end of an archive. None usually means the same. In a `diff` with a second release
@@ -105,23 +99,3 @@ def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:
     """
     if isinstance(cluster.store, CheckedStore):
         cluster.store.check(plan.stored)
-
-
-def profiles_named(
-    names: Iterable[str], read: Callable[[str], Profile], *, exactly_once: bool
-) -> list[Profile]:
-    """Releases by name, each once; `all` means one release of each distinct behaviour.
-
-    Raises:
-        UnknownRelease: an unknown name, or with `exactly_once` a release that lacks it.
-    """
-    by_release: dict[str, Profile] = {}
-    for name in names:
-        for profile in _every(exactly_once=exactly_once) if name == EVERY else [read(name)]:
-            check_support(profile, exactly_once=exactly_once)
-            by_release[profile.release] = profile
-    return list(by_release.values())
-
-
-def _every(*, exactly_once: bool) -> Sequence[Profile]:
-    return [release for release in PROFILES if release.exactly_once_support or not exactly_once]

@@ -26,11 +26,7 @@ from replay.compat.release_change import RolloutMode, check_predictable
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.answer_warnings import warn_of_absent
-from replay.fleet.archive_source import (
-    ArchiveSource,
-    UnreadableCluster,
-    profiles_named,
-)
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.arguments import check_tables, check_text, member, moment_text, names_in
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
@@ -44,6 +40,7 @@ from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import HistoryQuery, IntervalQuery, StateTableQuery, TableQuery
 from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.progress import ProgressListener
+from replay.releases import profiles_named
 from replay.tables.schemas import STATE_SCHEMAS
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from replay.cli.options.threshold_changes import changed_thresholds, threshold_o
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cli.output.fleet_findings import FleetFindings, print_fleet
 from replay.findings import Finding, Severity, called
+from replay.releases import check_single
 
 _SEVERITIES = [severity.value for severity in Severity]
 
@@ -105,6 +106,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     All named clusters are compared, to find resources that they share by mistake. Exit code 0: the
     printed findings are at most informational; 1: some need action; 2: bad input.
     """
+    check_single(release)
     profile, limits = read_profile(release), changed_thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     with interruption_named(inputs, options):

@@ -27,6 +27,7 @@ from replay.compat.compat_task import CompatOutcome, CompatTask
 from replay.compat.preparation import StepTime
 from replay.compat.worker_views import ReleaseView
 from replay.findings import called
+from replay.releases import check_single
 
 _STYLES = ("green", "yellow", "red")
 """Colour of each verdict."""
@@ -71,6 +72,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
     Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input.
     """
+    check_single(start, goal)
     check_predictable(start, goal)
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
     task = CompatTask(tuple(steps_of(whole)) if transitive else (whole,))

@@ -36,8 +36,8 @@ from replay.cli.options.formats import output_option
 from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
-from replay.fleet.archive_source import EVERY
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
+from replay.releases import EVERY
 from replay.tables.cells import RowDocument
 from replay.timeline.difference_rows import change_document, change_rows
 from replay.timeline.timeline_rows import CHANGES, write

@@ -34,6 +34,7 @@ from replay.cli.output.fleet_findings import FleetFindings, print_fleet
 from replay.cluster_records import ClusterRecords
 from replay.findings import Finding, called
 from replay.lint import lint as rehearse
+from replay.releases import EVERY, check_single
 
 
 @click.command()
@@ -77,16 +78,22 @@ def lint(  # noqa: PLR0913 - click gives one argument per option
     findings that need action; 2: bad input. With --hazards nothing is rehearsed: the records that
     would harm a worker are listed, as by `controlplane inspect --hazards`.
     """
-    profile = None if release is None else read_profile(release)
-    exactly_once = any(log.reading.exactly_once for log in inputs)
-    if profile is not None:
-        check_support(profile, exactly_once=exactly_once)
+    if is_about_hazards and release == EVERY:
+        release = None  # the default
+    profile = None
+    if release is not None:
+        check_single(release)
+        profile = read_profile(release)
+        check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     if is_about_hazards:
         ctx.exit(_hazards(inputs, _HazardTask(profile, connector), options, output, fail=fail))
     if connector is not None or fail:
         raise click.UsageError("--connector and --fail need --hazards: give it, too")
     if profile is None:
-        raise click.UsageError("Missing option '--release'.")
+        raise click.UsageError(
+            "Missing option '--release'. A restart depends on the release of the workers, and a "
+            "log does not tell it: name the release, such as 3.9"
+        )
     ctx.exit(_rehearsed(inputs, profile, options, output))
 
 

@@ -23,6 +23,7 @@ from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cluster_records import ClusterRecords
 from replay.compat import check_predictable
+from replay.releases import check_single
 from replay.report import ClusterFacts, PageLimits, ReportTask, page
 from replay.report.fleet_facts import RecordStream
 
@@ -70,6 +71,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     read. The page then shows the other clusters.
     """
     check_place(file)
+    check_single(release, *goals)
     profile = read_profile(release)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     check_predictable(*goals)

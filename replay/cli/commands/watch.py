@@ -28,6 +28,7 @@ from replay.findings import Severity
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
+from replay.releases import check_single
 
 
 @click.command()
@@ -92,6 +93,7 @@ def watch(  # noqa: PLR0913 - click passes every option by name
         raise click.UsageError("--folder FOLDER needs --checkpoint FOLDER: both belong together")
     if engine.is_spark and not (checkpoint or engine.where.is_here):
         raise click.UsageError("tasks on other machines need --checkpoint FOLDER, a shared one")
+    check_single(release)
     profile = read_profile(release)
     check_support(profile, exactly_once=archive.exactly_once)
     options = WatchOptions(None if once else pause_s, output, least)

@@ -27,9 +27,10 @@ from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
 from replay.errors import NotWritable, ReplayError
-from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.cluster_plans import planned_each
 from replay.progress import ProgressListener
+from replay.releases import profiles_named
 
 if TYPE_CHECKING:
     from replay.fleet.open_archive import OpenArchive

@@ -145,7 +145,7 @@ def test_a_rehearsal_refuses_options_of_hazards(unordered: Path) -> None:
     """A rehearsal (`lint` without `--hazards`) needs a release and refuses options of hazards."""
     without_hazards = call("lint", unordered, "--release", "3.9", "--fail")
     assert without_hazards.err.endswith("--connector and --fail need --hazards: give it, too\n")
-    assert call("lint", unordered).err.endswith("Missing option '--release'.\n")
+    assert call("lint", unordered).err.endswith("name the release, such as 3.9\n")
 
 
 def test_a_damaged_cluster_does_not_hide_the_hazards_of_others(unordered: Path) -> None:

@@ -19,7 +19,7 @@ def unreadable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "Missing option '--release'"),
+        ((), "Missing option '--release'. A restart depends on the release of the workers"),
         (("--release", "0.8"), "unknown release '0.8'"),
         (("--release", "2.0", "--exactly-once"), "2.0.1 has no exactly-once support"),
         (("--release", "3.9", "--fail"), "--connector and --fail need --hazards"),
