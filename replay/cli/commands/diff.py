@@ -13,6 +13,7 @@ from controlplane.core.text.record_text import place
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.terminal.exit_codes import FOUND, REFUSED
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import MOMENT, checked_moment, named_option
 from controlplane.terminal.output import print_json
 from controlplane.terminal.tables import table
@@ -110,6 +111,7 @@ class _SideNames(NamedTuple):
 @click.option(
     "--to-cluster",
     metavar="NAME",
+    callback=not_empty,
     help="Cluster of the second side. [default: cluster of the first]",
 )
 @connectors_option

@@ -20,6 +20,7 @@ from replay.cli.execution.cluster_jobs import (
 )
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
+from replay.cli.options.output_file import OutputFile
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cluster_records import ClusterRecords
 from replay.compat import check_predictable
@@ -36,7 +37,7 @@ OLDEST_LINE = "2.8"
 @named_option(
     "--file",
     former=("--to",),
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     required=True,
     metavar="FILE",
     help="HTML file to write.",

@@ -45,6 +45,7 @@ from replay.releases import check_single
 @click.option(
     "--checkpoint",
     metavar="FOLDER",
+    callback=not_empty,
     shell_complete=complete_files,
     help="Folder for the progress: the next run continues there. [default: a temporary one]",
 )

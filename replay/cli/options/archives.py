@@ -13,7 +13,7 @@ import click
 import replay
 from controlplane.core.releases.profiles import Profile
 from controlplane.terminal.exit_codes import REFUSED
-from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.log_options import not_empty, read_profile
 from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment, named_option
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
@@ -22,6 +22,7 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
 from replay.cli.options.engines import EngineChoice
+from replay.cli.options.output_file import OutputFile
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import AnswerDoubts
@@ -252,6 +253,7 @@ def clusters_option(verb: str) -> Callable[[Decorated], Decorated]:
         "names",
         metavar="NAME",
         multiple=True,
+        callback=not_empty,
         help=f"{verb} only this cluster. May be repeated.",
     )
 
@@ -324,7 +326,7 @@ def _file_option(former: tuple[str, ...]) -> Callable[[Any], Any]:
         "--file",
         former=former,
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=OutputFile(),
         help="Parquet file to write.",
     )
 
@@ -345,7 +347,11 @@ def folder_option(about: str, *former: str) -> Callable[[Decorated], Decorated]:
             return command(output=output, file=file, folder=folder, **rest)
 
         option = click.option(
-            "--folder", metavar="FOLDER", shell_complete=complete_files, help=about
+            "--folder",
+            metavar="FOLDER",
+            callback=not_empty,
+            shell_complete=complete_files,
+            help=about,
         )
         return cast("Decorated", option(_file_option(former)(with_folder)))
 

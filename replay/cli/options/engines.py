@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import Decorated
 from replay.archive.stores.hadoop_settings import is_hadoops
@@ -159,6 +160,11 @@ _OPTIONS = (
         help="Engine; auto selects Spark if --master or a setting of Spark is given. `state` and "
         "`diff` also select Spark for very large states of several clusters. [default: auto]",
     ),
-    click.option("--master", metavar="URL", help="Master of Spark. [default: local[*]]"),
+    click.option(
+        "--master",
+        metavar="URL",
+        callback=not_empty,
+        help="Master of Spark. [default: local[*]]",
+    ),
     _conf_option("Setting of Spark, or of the object store"),
 )

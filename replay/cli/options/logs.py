@@ -12,6 +12,7 @@ import msgspec
 from controlplane.core.state import Topics, check_topics
 from controlplane.core.text.file_errors import unreadable
 from controlplane.logs.names import without_login
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
@@ -55,6 +56,7 @@ def _options() -> list[Callable[[Any], Any]]:
             "names",
             metavar="NAME",
             multiple=True,
+            callback=not_empty,
             help="Name for each log, in order, or the archived clusters to select. "
             "May be repeated.",
         ),

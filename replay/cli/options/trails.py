@@ -7,6 +7,7 @@ import click
 
 from controlplane.core.text.file_errors import unreadable
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
@@ -31,6 +32,7 @@ def trail_option(command: Decorated) -> Decorated:
         metavar="[NAME=]FILE",
         shell_complete=complete_files,
         multiple=True,
+        callback=not_empty,
         help="Audit stream of one cluster or of all. It has log lines of `controlplane serve`, "
         "JSON lines, CloudEvents, or an access log (common, combined). "
         "May be repeated.",
@@ -52,6 +54,8 @@ def requests_by_cluster(
         if equals and not one_cluster and not Path(text).exists():
             clusters = ", ".join(requests)
             raise BadTrailFile(f"--trail {text}: no cluster {name} is named (found: {clusters})")
+        if one_cluster and not path:
+            raise BadTrailFile(f"--trail {text} names no file: give {name}=FILE")
         for request in _requests(Path(path if one_cluster else text)):
             for cluster in [name] if one_cluster else requests:
                 requests[cluster].append(request)
