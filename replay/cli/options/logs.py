@@ -9,8 +9,10 @@ from typing import Any
 import click
 import msgspec
 
+from controlplane.core.moments import quoted
 from controlplane.core.state import Topics, check_topics
 from controlplane.core.text.file_errors import unreadable
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.logs.names import without_login
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
@@ -76,11 +78,19 @@ def _options() -> list[Callable[[Any], Any]]:
             click.option(
                 f"--{field}-topic",
                 metavar="NAME",
+                callback=_legal_topic,
                 help=f"Topic of {field} in logs. [default: {topic}]",
             )
             for field, topic in usual.items()
         ),
     ]
+
+
+def _legal_topic(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    """Refuse a name that no topic can have. Raises `BadParameter`."""
+    if name is not None and not is_legal(name):
+        raise click.BadParameter(f"{quoted(name)} cannot be the name of a topic: use {ALLOWED}")
+    return name
 
 
 def _topics(arguments: dict[str, Any]) -> Topics:

@@ -57,3 +57,12 @@ def test_a_trail_without_a_file_is_refused() -> None:
     """The name of a cluster is no file."""
     sentence = refusal(call("audit", LIFE, "--cluster", "life", "--trail", "life="))
     assert sentence == "--trail life= names no file: give life=FILE"
+
+
+@pytest.mark.parametrize("command", ["audit", "compat", "lint", "report"])
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_a_topic_has_a_legal_name(command: str, name: str) -> None:
+    """A name that no topic can have is bad input, no defect of the program."""
+    result = call(command, LIFE, *COMMANDS[command], "--status-topic", name)
+    sentence = f"'--status-topic': {name!r} cannot be the name of a topic: use 1 to 249 letters"
+    assert (result.code, sentence in result.err) == (2, True), result
