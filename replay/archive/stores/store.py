@@ -116,10 +116,14 @@ def open_store(
         raise NoArchive(
             f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder{advice}"
         )
+    if not rest.startswith("/"):
+        raise NoArchive(f"{where} names no folder of this machine: write file:///path")
     try:
         _, path = fs.FileSystem.from_uri(quote(where, safe=_KEPT_IN_FILE_URLS))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
+    except (pa.ArrowInvalid, OSError):
+        raise NoArchive(
+            f"{where} is no URL of a folder: write file:///path, and a percent sign as %25"
+        ) from None
     return FolderStore(path)
 
 
