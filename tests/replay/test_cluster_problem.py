@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from replay.cli.options.archives import ArchiveInput
 from replay.cluster_problem import ClusterProblem
+from replay.fleet.archive_source import UnreadableCluster
 from tests.replay.cli.replay_calls import call, refusal
 from tests.replay.fleet.fleets import fleet_in
 
@@ -41,15 +43,32 @@ def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: 
         ("state", "-o", "parquet", "--folder", "states"),
         ("timeline",),
         ("history", "--connector", "pages"),
+        ("diff", "--from", "config@3"),
+        ("diff", "--from", "config@3", "-o", "parquet", "--folder", "differences"),
     ],
 )
-def test_a_moment_before_every_cluster_names_the_first(
+def test_a_moment_before_every_cluster_names_each(
     words: tuple[str, ...], fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Regression: `state --folder` once named no cluster."""
+    """Each error names its cluster. Regression: `state --folder` once named no cluster."""
     monkeypatch.chdir(tmp_path)
     command, *options = words
-    assert refusal(call(command, fleet, *options, *EARLY)).startswith(f"life: {BEFORE}")
+    result = call(command, fleet, *options, *EARLY)
+    assert [line.partition(" (")[0] for line in result.err.splitlines()] == [
+        f"Error: {cluster}: {BEFORE}" for cluster in TWO
+    ]
+    assert result.code == 2
+    assert not [*tmp_path.iterdir()]
+
+
+def test_only_some_of_very_many_problems_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """If no cluster has an answer, 20 are named, and the others are counted."""
+    problems = [ClusterProblem(f"c{number}", "no such moment") for number in range(22)]
+    archive = ArchiveInput("fleet", (), exactly_once=False, trusting=False, failed=[])
+    with pytest.raises(UnreadableCluster, match=r"^… and 2 more clusters$"):
+        archive.readable(problems)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"Error: c{number}: no such moment" for number in range(20)]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def write_differences(
     Raises:
         NotWritable: the folder has files, or cannot be written.
         UnknownConnector: a selected connector does not occur.
-        UnreadableCluster: every cluster is unreadable. The message is the first problem.
+        UnreadableCluster: every cluster is unreadable (`archives.no_answer`).
     """
     answers: list[ComparedCluster] = []
 

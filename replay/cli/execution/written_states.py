@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
-from replay.cli.options.archives import ArchiveInput
+from replay.cli.options.archives import ArchiveInput, no_answer
 from replay.cli.options.engines import EngineChoice
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem
-from replay.fleet.archive_source import UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
 from replay.tables.schemas import STATE_SCHEMAS
 
@@ -25,7 +24,7 @@ def write_states(
 
     Raises:
         NotWritable: the folder has files, or cannot be written.
-        UnreadableCluster: every cluster is unreadable. The message is the first problem.
+        UnreadableCluster: every cluster is unreadable (`archives.no_answer`).
     """
     summaries: list[StateSummary] = []
 
@@ -57,7 +56,7 @@ def _check(summaries: Sequence[StateSummary]) -> None:
         if summary.problem is not None
     ]
     if len(problems) == len(summaries):
-        raise UnreadableCluster(problems[0].sentence)
+        raise no_answer(problems)
 
 
 def _cells(row: dict[str, object]) -> tuple[str, ...]:

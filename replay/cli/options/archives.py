@@ -12,6 +12,7 @@ import click
 
 import replay
 from controlplane.core.releases.profiles import Profile
+from controlplane.core.text.safe_text import count
 from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.log_options import not_empty, read_profile
 from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment, named_option
@@ -50,6 +51,9 @@ class PlannedJob(Protocol):
 
 PlannedT = TypeVar("PlannedT", bound=PlannedJob)
 
+PROBLEMS_SHOWN = 20
+"""Clusters that are named if none has an answer, so that they fit a screen; others are counted."""
+
 NONE = "-"
 """Shown for an absent value."""
 
@@ -77,7 +81,7 @@ class ArchiveInput(NamedTuple):
         limits the number of processes.
 
         Raises:
-            UnreadableCluster: every cluster failed. The message is the first problem.
+            UnreadableCluster: every cluster failed (`no_answer`).
         """
         plans = planned_each(partial(_attempt, ask), self.selected(), moments, jobs)
         return self.readable(plans)
@@ -157,7 +161,7 @@ class ArchiveInput(NamedTuple):
         """Return the answers, and print the errors of the other clusters.
 
         Raises:
-            UnreadableCluster: there is no answer. The message is the first problem.
+            UnreadableCluster: there is no answer (`no_answer`).
         """
         return list(self.each_readable(answers))
 
@@ -165,7 +169,7 @@ class ArchiveInput(NamedTuple):
         """Yield the answers as they come; then print the errors of the other clusters.
 
         Raises:
-            UnreadableCluster: there is no answer. The message is the first problem.
+            UnreadableCluster: there is no answer (`no_answer`).
         """
         is_answered = False
         problems: list[ClusterProblem] = []
@@ -177,9 +181,20 @@ class ArchiveInput(NamedTuple):
                 yield answer
                 del answer  # it would stay in memory until the next one is made
         if problems and not is_answered:
-            raise UnreadableCluster(problems[0].sentence)
+            raise no_answer(problems)
         for problem in problems:
             self.fail(problem)
+
+
+def no_answer(problems: Sequence[ClusterProblem]) -> UnreadableCluster:
+    """Print the problems of all clusters, one line each, except the last line: the error's."""
+    lines = [problem.sentence for problem in problems[:PROBLEMS_SHOWN]]
+    unlisted = len(problems) - len(lines)
+    if unlisted:
+        lines.append(f"… and {count(unlisted, 'more cluster')}")
+    for line in lines[:-1]:
+        note(f"Error: {line}")
+    return UnreadableCluster(lines[-1])
 
 
 def _attempt(ask: Callable[[str], T | ClusterProblem], name: str) -> T | ClusterProblem:
