@@ -15,10 +15,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, current_process, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
+from controlplane.garbage_collection import collect_rarely
 from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from replay.errors import ReplayError
 from replay.without_pandas import leave_out_pandas
@@ -130,6 +131,14 @@ class ProcessExecutor:
                 raise
 
 
+def process_executor(jobs: int) -> Executor:
+    """Executor with so many processes; 1 is this process.
+
+    A worker of `multiprocessing.Pool` may start no process, so it does the work itself.
+    """
+    return SerialExecutor() if jobs == 1 or current_process().daemon else ProcessExecutor(jobs)
+
+
 def _result(future: "Future[bytes | None]", workers: Iterable[BaseProcess]) -> bytes | None:
     """Wait for a result.
 
@@ -208,6 +217,7 @@ def packed(work: "ItemWork[T, R]", item: T) -> bytes | None:
     Returns None if they are nested too deeply for pickle.
     """
     leave_out_pandas()
+    collect_rarely()
     results: list[R] | ReplayError
     try:
         results = list(work(item))

@@ -13,7 +13,6 @@ from multiprocessing import current_process
 from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.core.moments import is_vector
-from controlplane.garbage_collection import collect_rarely
 from replay.archive.stores.concurrent_requests import concurrently, requests_in_turn
 from replay.engine.executors import ProcessExecutor, WorkerDied
 from replay.processors import usable_processors
@@ -148,5 +147,4 @@ def _planned_in_turn(plan: Callable[[str], T], cluster: str) -> T:
 
 def _planned_block(plan: Callable[[str], T], clusters: Sequence[str]) -> Iterator[T]:
     """Make the plans of a block in another process."""
-    collect_rarely()
     return planned_here(plan, clusters)

@@ -1,6 +1,6 @@
-"""Answers for whole fleets in this process."""
+"""Answers for whole fleets on this machine: in this process, or in several."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, TypeVar
@@ -9,14 +9,14 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from replay.cluster_problem import ClusterProblem, attempted
-from replay.engine.executors import Executor, SerialExecutor, ThreadExecutor
+from replay.engine.executors import Executor, SerialExecutor, ThreadExecutor, process_executor
 from replay.engine.query import StateQuery
 from replay.fleet.answer_warnings import warn_of_absent
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_plans import planned_ahead
-from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
+from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion, StateSummary
 from replay.fleet.comparisons import DifferenceQuery
-from replay.fleet.difference_files import ComparedCluster, DifferenceTask
+from replay.fleet.difference_files import ComparedCluster, ComparisonCut, DifferenceTask
 from replay.fleet.state_files import StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
 from replay.fleet.table_run import (
@@ -31,16 +31,19 @@ T = TypeVar("T")
 
 
 class LocalFleet:
-    """Answers questions about fleets in this process: folds one cluster after the other.
+    """Answers questions about fleets on this machine.
 
-    Only requests that plan or describe clusters are concurrent. Several processes plan a large
-    fleet (`replay.fleet.cluster_plans`); `jobs` limits their number.
+    `jobs` processes fold the clusters for summaries, states and differences. This process does all
+    other work, one cluster after the other. Only requests that plan or describe clusters are
+    concurrent. Several processes plan a large fleet (`replay.fleet.cluster_plans`); `jobs` limits
+    their number. None: one process folds, and one per processor plans.
     """
 
     def __init__(self, progress: ProgressListener | None = None, jobs: int | None = None) -> None:
         self.executor: Executor = SerialExecutor()
         self.requests: Executor = ThreadExecutor()
         """Runs work that mostly waits for the store."""
+        self._folding = process_executor(jobs or 1)
         self._progress = progress or NoProgress()
         self._jobs = jobs
 
@@ -109,11 +112,21 @@ class LocalFleet:
         """
         self._progress.begin("writing" if folder else "folding", len(clusters))
         task = StateTask(question, folder, tuple(tables))
-        plan = partial(_attempted_query, question)
-        with closing(self._planned(plan, clusters, [question.moment])) as plans:
-            for cluster, planned_query in plans:
-                yield from task.summaries(cluster, planned_query)
+        with closing(self._summarised(task, clusters)) as answers:
+            for of_cluster in answers:
+                yield from of_cluster
                 self._progress.advance(1)
+
+    def _summarised(
+        self, task: StateTask, clusters: Sequence[str]
+    ) -> Generator[Iterable[StateSummary], None, None]:
+        if self._folding.slots > 1:
+            yield from self._folding.run(task, [ClusterCut(cluster) for cluster in clusters])
+            return
+        plan = partial(_attempted_query, task.question)
+        with closing(self._planned(plan, clusters, [task.question.moment])) as plans:
+            for cluster, planned_query in plans:
+                yield task.summaries(cluster, planned_query)
 
     def differences(
         self,
@@ -129,11 +142,21 @@ class LocalFleet:
         """
         self._progress.begin("writing", len(clusters))
         task = DifferenceTask(query, source, folder)
-        plan = partial(query.queries, source)
-        with closing(self._planned(plan, clusters, query.moments)) as plans:
-            for cluster, sides in plans:
-                yield task.comparison(cluster, sides)
+        with closing(self._compared(task, clusters)) as answers:
+            for of_cluster in answers:
+                yield from of_cluster
                 self._progress.advance(1)
+
+    def _compared(
+        self, task: DifferenceTask, clusters: Sequence[str]
+    ) -> Generator[Iterable[ComparedCluster], None, None]:
+        if self._folding.slots > 1:
+            yield from self._folding.run(task, [ComparisonCut(cluster) for cluster in clusters])
+            return
+        plan = partial(task.query.queries, task.source)
+        with closing(self._planned(plan, clusters, task.query.moments)) as plans:
+            for cluster, sides in plans:
+                yield [task.comparison(cluster, sides)]
 
 
 def _attempted_query(question: FleetQuestion, cluster: str) -> StateQuery | ClusterProblem:

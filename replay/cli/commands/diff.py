@@ -32,7 +32,7 @@ from replay.cli.options.archives import (
     moment_option,
     print_plan_notices,
 )
-from replay.cli.options.engines import EngineChoice, engine_options
+from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
@@ -115,7 +115,7 @@ class _SideNames(NamedTuple):
     help="Cluster of the second side. [default: cluster of the first]",
 )
 @connectors_option
-@engine_options
+@executing_options
 @explain_option
 @folder_option("New folder for the differences in Parquet, partitioned by cluster.")
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
@@ -129,7 +129,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     to_release: str | None,
     to_cluster: str | None,
     connectors: tuple[str, ...],
-    engine: EngineChoice,
+    executing: ExecutorChoice,
     is_explained: bool,
     output: str,
     file: Path | None,
@@ -150,17 +150,18 @@ def command(  # noqa: PLR0913 - click passes every option by name
     after = MomentRelease(until, profiles[-1], to_cluster)
     query = DifferenceQuery(MomentRelease(since, profiles[0]), after, connectors)
     if folder is not None and not is_explained:
-        _end(archive, is_different=write_differences(archive, query, folder, engine))
+        _end(archive, is_different=write_differences(archive, query, folder, executing))
         return
     queries: list[list[StateQuery]] = []
-    if is_explained or not engine.is_spark:
-        queries = archive.answer_of_each(partial(query.queries, archive.source()), since, until)
+    if is_explained or not executing.choice.is_spark:
+        plan_sides = partial(query.queries, archive.source())
+        queries = archive.answer_of_each(plan_sides, since, until, jobs=executing.jobs)
         if is_explained:
             every = list(chain.from_iterable(queries))
             print_plan_notices([query.plan for query in every])
-            explain(engine_choice.plans(engine, every), output)
+            explain(engine_choice.plans(executing, every), output)
             return
-    answers_to_come = _answers(archive, query, queries, engine)
+    answers_to_come = _answers(archive, query, queries, executing)
     if file is not None:
         with closing(answers_to_come):  # ends the work in Spark if the file cannot be written
             is_different = _write(file, answers_to_come, connectors)
@@ -188,19 +189,21 @@ def _answers(
     archive: ArchiveInput,
     query: DifferenceQuery,
     queries: Sequence[Sequence[StateQuery]],
-    engine: EngineChoice,
+    executing: ExecutorChoice,
 ) -> Generator[DiffAnswer, None, None]:
-    """Compare the sides: in tasks of Spark, which plan them again, or in this process."""
+    """Compare the sides: in Spark or other processes, which plan them again, or in this process."""
     every = list(chain.from_iterable(queries))
+    task = DiffTask(archive.source().anywhere, query)
+
+    def clusters() -> Sequence[str]:
+        # The problems of other clusters are already printed.
+        return [first.plan.cluster for first, _ in queries] or archive.selected()
+
     with bar() as progress:
-        if engine.is_spark or engine_choice.is_spark(engine, every):
-            task = DiffTask(archive.source().anywhere, query)
-            # The problems of other clusters are already printed.
-            planned = [first.plan.cluster for first, _ in queries]
-            with engine.in_spark(progress) as executor:
-                in_tasks = chain.from_iterable(executor.run(task, planned or archive.selected()))
-                yield from archive.each_readable(in_tasks)
-                return
+        in_tasks = engine_choice.answers_of_tasks(executing, every, task, clusters, progress)
+        if in_tasks is not None:
+            yield from archive.each_readable(chain.from_iterable(in_tasks))
+            return
         progress.begin("reading", sum(part.rows for query in every for part in query.plan.busy))
         comparisons = (query.compared(sides, progress.advance) for sides in queries)
         yield from archive.each_readable(map(answer_of, comparisons))

@@ -36,7 +36,7 @@ from replay.cli.options.archives import (
     print_plan_notices,
     profiles_option,
 )
-from replay.cli.options.engines import EngineChoice, engine_options
+from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import UnknownConnector
 from replay.cli.output.progress_bar import bar
@@ -58,7 +58,7 @@ UNREADABLE_SHOWN = 5
 @moment_option()
 @profiles_option
 @connectors_option
-@engine_options
+@executing_options
 @click.option(
     "--from-segments",
     is_flag=True,
@@ -73,7 +73,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
     releases: tuple[str, ...],
     connectors: tuple[str, ...],
     *,
-    engine: EngineChoice,
+    executing: ExecutorChoice,
     from_segments: bool,
     is_explained: bool,
     output: str,
@@ -92,16 +92,16 @@ def state(  # noqa: PLR0913 - click passes every option by name
         if connectors:
             raise click.UsageError("--folder is for whole states: leave --connector out")
         if not is_explained:
-            write_states(archive, question, folder, engine)
+            write_states(archive, question, folder, executing)
             return
     queries: list[StateQuery] = []
-    if is_explained or not engine.is_spark:
-        queries = archive.answer_of_each(question.query, moment)
+    if is_explained or not executing.choice.is_spark:
+        queries = archive.answer_of_each(question.query, moment, jobs=executing.jobs)
         if is_explained:
             print_plan_notices([query.plan for query in queries])
-            explain(engine_choice.plans(engine, queries), output)
+            explain(engine_choice.plans(executing, queries), output)
             return
-    answers_to_come = _answers(archive, queries, StateAnswerTask(question, connectors), engine)
+    answers_to_come = _answers(archive, queries, StateAnswerTask(question, connectors), executing)
     if file is not None:
         with closing(answers_to_come):  # ends the work in Spark if the file cannot be written
             _write(file, answers_to_come, connectors)
@@ -121,17 +121,19 @@ def _answers(
     archive: ArchiveInput,
     queries: Sequence[StateQuery],
     task: StateAnswerTask,
-    engine: EngineChoice,
+    executing: ExecutorChoice,
 ) -> Generator[StateAnswer, None, None]:
-    """Fold the clusters: in tasks of Spark, which plan them again, or in this process."""
+    """Fold the clusters: in Spark or other processes, which plan them again, or in this process."""
+
+    def clusters() -> Sequence[str]:
+        # The problems of other clusters are already printed.
+        return [query.plan.cluster for query in queries] or archive.selected()
+
     with bar() as progress:
-        if engine.is_spark or engine_choice.is_spark(engine, queries):
-            # The problems of other clusters are already printed.
-            planned = [query.plan.cluster for query in queries]
-            with engine.in_spark(progress) as executor:
-                in_tasks = chain.from_iterable(executor.run(task, planned or archive.selected()))
-                yield from archive.each_readable(in_tasks)
-                return
+        in_tasks = engine_choice.answers_of_tasks(executing, queries, task, clusters, progress)
+        if in_tasks is not None:
+            yield from archive.each_readable(chain.from_iterable(in_tasks))
+            return
         rows = sum(part.rows for query in queries for part in query.plan.busy)
         progress.begin("reading", rows)
         local_answers = answers_here(queries, task.connectors, progress.advance)

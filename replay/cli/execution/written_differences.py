@@ -6,7 +6,7 @@ from itertools import chain
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.output import say
 from replay.cli.options.archives import ArchiveInput, print_plan_notices
-from replay.cli.options.engines import EngineChoice
+from replay.cli.options.engines import ExecutorChoice
 from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
 from replay.fleet.archive_source import END
@@ -15,7 +15,7 @@ from replay.fleet.difference_files import ComparedCluster
 
 
 def write_differences(
-    archive: ArchiveInput, query: DifferenceQuery, folder: str, engine: EngineChoice
+    archive: ArchiveInput, query: DifferenceQuery, folder: str, executing: ExecutorChoice
 ) -> bool:
     """Write the differences of all clusters, and print their numbers; True if there are any.
 
@@ -32,7 +32,7 @@ def write_differences(
         check_connectors(query.connectors, frozenset(known_names))
 
     before, after = query.before, query.after
-    with bar() as progress, archive.opened(engine, progress) as opened:
+    with bar() as progress, archive.opened(executing, progress) as opened:
         opened.write_diff(
             folder,
             before.moment,

@@ -6,7 +6,7 @@ from controlplane.core.text.safe_text import count
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 from replay.cli.options.archives import ArchiveInput, no_answer
-from replay.cli.options.engines import EngineChoice
+from replay.cli.options.engines import ExecutorChoice
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem
@@ -18,7 +18,7 @@ DIGEST_SHOWN = 16
 
 
 def write_states(
-    archive: ArchiveInput, question: FleetQuestion, folder: str, engine: EngineChoice
+    archive: ArchiveInput, question: FleetQuestion, folder: str, executing: ExecutorChoice
 ) -> None:
     """Write all tables of the states, and print a line per state.
 
@@ -34,7 +34,10 @@ def write_states(
 
     releases = [profile.release for profile in question.profiles]
     from_segments = not question.source.derived
-    with bar() as progress, archive.opened(engine, progress, from_segments=from_segments) as opened:
+    with (
+        bar() as progress,
+        archive.opened(executing, progress, from_segments=from_segments) as opened,
+    ):
         opened.write_state(folder, as_of=question.moment, release=releases, review=review)
     tell_gaps({summary.cluster: summary.gaps for summary in summaries if summary.gaps})
     tell_doubts(

@@ -22,7 +22,7 @@ from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
-from replay.cli.options.engines import EngineChoice
+from replay.cli.options.engines import ExecutorChoice
 from replay.cli.options.output_file import OutputFile
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
@@ -131,7 +131,7 @@ class ArchiveInput(NamedTuple):
 
     @contextmanager
     def opened(
-        self, engine: EngineChoice, progress: ProgressListener, *, from_segments: bool = False
+        self, executing: ExecutorChoice, progress: ProgressListener, *, from_segments: bool = False
     ) -> "Iterator[OpenArchive[Any]]":
         """Yield the archive as the Python API opens it.
 
@@ -139,6 +139,7 @@ class ArchiveInput(NamedTuple):
             NoArchive: the archive has no cluster at all.
         """
         clusters = self.selected()  # without a cluster, Spark is not started
+        engine = executing.choice
         with engine.session(progress) as session:
             yield replay.open(
                 self.archive,
@@ -149,7 +150,7 @@ class ArchiveInput(NamedTuple):
                 from_segments=from_segments,
                 conf=dict(engine.conf),
                 progress=progress,
-                jobs=None,
+                jobs=executing.jobs,
             )
 
     def fail(self, problem: ClusterProblem) -> None:

@@ -11,7 +11,7 @@ from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import Decorated
 from replay.archive.stores.hadoop_settings import is_hadoops
-from replay.engine.executors import Executor, ProcessExecutor, SerialExecutor
+from replay.engine.executors import Executor, process_executor
 from replay.engine.spark.location import LOCAL, SparkLocation
 from replay.progress import ProgressListener
 
@@ -50,7 +50,7 @@ class EngineChoice(NamedTuple):
     def executor(self, jobs: int, progress: ProgressListener) -> Iterator[Executor]:
         """Yield the executor: this process, more processes, or Spark tasks."""
         if not self.is_spark:
-            yield SerialExecutor() if jobs == 1 else ProcessExecutor(jobs)
+            yield process_executor(jobs)
             return
         with self.in_spark(progress) as executor:
             yield executor
@@ -81,11 +81,16 @@ class ExecutorChoice(NamedTuple):
     """Number of processes that work, and the most that plan. None: one works, and several plan."""
 
     @property
+    def is_parallel(self) -> bool:
+        """True if several processes of this machine are to work."""
+        return self.jobs not in {None, 1}
+
+    @property
     def named(self) -> tuple[str, str]:
         """Name of the engine, and its way of working."""
         if self.choice.is_spark:
             return SPARK, f"in tasks at {self.choice.where.master}"
-        processes = "this process" if self.jobs in (None, 1) else f"{self.jobs} processes"
+        processes = f"{self.jobs} processes" if self.is_parallel else "this process"
         return HERE, f"in {processes}: no JVM is started"
 
     def by(self, progress: ProgressListener) -> AbstractContextManager[Executor]:

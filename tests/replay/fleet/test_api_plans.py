@@ -1,6 +1,7 @@
-"""Tables and folders of the Python API are the same if several processes plan the clusters."""
+"""Tables and folders of the Python API are the same if several processes plan or fold clusters."""
 
 import os
+import shutil
 import warnings
 from collections.abc import Callable
 from multiprocessing import active_children, util
@@ -136,9 +137,12 @@ def test_written_folders_are_those_of_one_process(
     files = content(place)
     place.rename(tmp_path / "alone")
     starts = request.getfixturevalue("starts")
-    assert call(command, fleet, *rest, "-o", "parquet", "--folder", place) == alone
-    assert content(place) == files
-    assert starts
+    for jobs in ((), ("--jobs", "2")):
+        starts.clear()
+        assert call(command, fleet, *rest, "-o", "parquet", "--folder", place, *jobs) == alone
+        assert content(place) == files
+        assert starts
+        shutil.rmtree(place)
     assert "mirror" in alone.err
     assert alone.code == 2
 

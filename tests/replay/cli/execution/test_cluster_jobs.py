@@ -263,12 +263,18 @@ def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str,
 
 @pytest.mark.parametrize(
     ("command", "jobs"),
-    paired(["state", "timeline", "timeline --digests", "history --connector a"], [1, 2]),
+    paired(
+        [
+            *("state", "diff --from config@0", "timeline", "timeline --digests"),
+            "history --connector a",
+        ],
+        [1, 2],
+    ),
 )
 def test_commands_answer_beside_damaged_records(fleet: Path, command: str, jobs: int) -> None:
     """A cluster with damaged records is named by the error; the other clusters are printed."""
     words = command.split()
-    options = ("-o", "json", *(() if command == "state" else ("--jobs", jobs)))
+    options = ("-o", "json", "--jobs", jobs)
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     _damage_segment(fleet / "cluster=east")
     result = call(*words, fleet, *options)
