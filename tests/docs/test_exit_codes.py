@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.cli.main import main as controlplane
-from replay.cli.main import ReplayGroup
+from replay.cli.main import COMMANDS, ReplayGroup
 from replay.cli.main import main as replay
 from tests.docs.consoles import ROOT
 from tests.recorded_requests import HISTORIES
@@ -82,6 +82,25 @@ def test_the_help_lists_the_codes_of_commands_about_a_cluster() -> None:
     codes = sorted(listed(1) - listed(2))
     assert codes == [3, 4, 5]
     assert [code for code in codes if f"{code}: " not in help_text] == []
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "completion"])
+def test_the_help_of_each_command_of_replay_tells_its_codes(command: str) -> None:
+    """The help names the codes of the table, and a cluster that is unreadable."""
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| `replay ")]
+    (first, second), *_ = [codes for commands, *codes in rows if command in _named(commands)]
+    help_text = " ".join(CliRunner().invoke(replay, [command, "--help"]).output.split())
+    codes_text = help_text[help_text.index("Exit code ") :]
+    assert ("1: " in codes_text, "2: " in codes_text) == (bool(first.strip()), bool(second.strip()))
+    assert ("unreadable" in second) <= (
+        "unreadable" in codes_text or "cannot be read" in codes_text
+    )
+
+
+def _named(commands: str) -> list[str]:
+    """Commands in a cell of the table: `replay audit`, `lint`."""
+    return [name.removeprefix("replay ") for name in re.findall("`(.*?)`", commands)]
 
 
 class _Broken(ReplayGroup):

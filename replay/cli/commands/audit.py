@@ -104,7 +104,8 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """Find problems, changes and their authors in the logs of one or more clusters.
 
     All named clusters are compared, to find resources that they share by mistake. Exit code 0: the
-    printed findings are at most informational; 1: some need action; 2: bad input.
+    printed findings are at most informational; 1: some need action; 2: bad input, or a cluster is
+    unreadable.
     """
     check_single(release)
     profile, limits = read_profile(release), changed_thresholds(changes)

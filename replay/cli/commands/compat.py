@@ -70,7 +70,8 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 ) -> None:
     """Predict the effects of a release change on every connector, and plan the preparation.
 
-    Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input.
+    Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input, or a
+    cluster is unreadable.
     """
     check_single(start, goal)
     check_predictable(start, goal)

@@ -139,7 +139,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
     --release and --to-release compare two releases at one moment (--to then defaults to --from);
     --cluster and --to-cluster compare two clusters. Exit code 1: a difference was found; 2: bad
-    input.
+    input, or a cluster is unreadable.
     """
     if EVERY in (release, to_release):
         raise click.UsageError("only two releases can be compared: --release A --to-release B")

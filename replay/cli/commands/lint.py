@@ -75,8 +75,9 @@ def lint(  # noqa: PLR0913 - click gives one argument per option
     """Rehearse a compaction of the log and the restart of a worker.
 
     The states before and after are compared. Exit code 0: at most informational findings; 1:
-    findings that need action; 2: bad input. With --hazards nothing is rehearsed: the records that
-    would harm a worker are listed, as by `controlplane inspect --hazards`.
+    findings that need action; 2: bad input, or a cluster is unreadable. With --hazards nothing is
+    rehearsed: the records that would harm a worker are listed, as by `controlplane inspect
+    --hazards`. The exit code is then 0, unless --fail is given.
     """
     if is_about_hazards and release == EVERY:
         release = None  # the default

@@ -83,7 +83,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
     """Show the state of the clusters in ARCHIVE at a moment. Secrets are hidden.
 
     A moment selects a prefix of the order in which records are folded; it is no filter on
-    timestamps. Exit code 2: a cluster has no state, for instance because it begins later.
+    timestamps. Exit code 2: a cluster is unreadable, or has no state because it begins later.
     """
     profiles = archive.profiles(releases)
     source = archive.source(derived=not from_segments).anywhere
