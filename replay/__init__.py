@@ -43,10 +43,12 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         from_segments: read segments only, and no files derived from them (snapshots, winners).
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
         progress: listener of the progress of queries; by default none.
-        jobs: greatest number of processes that plan a fleet of 300 clusters or more, if `as_of` is
-            a record or a time. By default, this process makes the plans. None: one process per
-            processor, and four at most. Each imports the program's main module, as with
-            `multiprocessing`. So a script needs `if __name__ == "__main__"`.
+        jobs: greatest number of processes that fold the clusters of `summaries`, `write_state` and
+            `write_diff`, each with its own memory. They also plan a fleet of 300 clusters or more,
+            if `as_of` is a record or a time; four at most do. By default, this process does all.
+            None: one process per processor plans, and this one folds. Each process imports the
+            program's main module, as with `multiprocessing`. So a script needs
+            `if __name__ == "__main__"`.
 
     Raises:
         NoArchive: the URL is invalid, there is no archive, or it has none of `clusters`.

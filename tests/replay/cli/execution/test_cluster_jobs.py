@@ -261,22 +261,16 @@ def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str,
     assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east"))
 
 
-@pytest.mark.parametrize(
-    ("command", "jobs"),
-    paired(
-        [
-            *("state", "diff --from config@0", "timeline", "timeline --digests"),
-            "history --connector a",
-        ],
-        [1, 2],
-    ),
-)
+FOLDING = "state", "diff --from config@0", "timeline", "timeline --digests", "history --connector a"
+
+
+@pytest.mark.parametrize(("command", "jobs"), paired(FOLDING, [1, 2]))
 def test_commands_answer_beside_damaged_records(fleet: Path, command: str, jobs: int) -> None:
     """A cluster with damaged records is named by the error; the other clusters are printed."""
     words = command.split()
-    options = ("-o", "json", "--jobs", jobs)
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     _damage_segment(fleet / "cluster=east")
+    options = ("-o", "json", "--jobs", jobs)
     result = call(*words, fleet, *options)
     assert (result.code, result.out) == (2, sound.out)
     assert result.err.count("Error: ") == 1
