@@ -51,6 +51,16 @@ def are_canonical_keys(keys: Sequence[bytes]) -> bool:
     )
 
 
+def keys_to_decode(keys: Sequence[bytes]) -> Iterator[bytes]:
+    """The keys without those that are canonical: the caller must decode each of them.
+
+    Keys are checked in parts. One key that is not canonical yields all keys of its part.
+    """
+    for part in _parts(keys):
+        if not are_canonical_keys(part):
+            yield from part
+
+
 def are_canonical_values(values: Sequence[bytes]) -> bool:
     """True if all values are canonical offsets, without tombstones and JSON's null."""
     return all(_canonical(part, _VALUES) is not None for part in _parts(values))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from controlplane.core.codec.canonical_offsets import are_canonical_keys
+from controlplane.core.codec.canonical_offsets import are_canonical_keys, keys_to_decode
 from controlplane.core.codec.offsets import PartitionIdentity, decode_partition, identity
 from controlplane.core.copy_on_write import CopyOnWrite, plain_copy
 from controlplane.core.entry import Entry
@@ -92,13 +92,15 @@ class OffsetFold:
         removed = {key for key, value in values.items() if value is None} if any_removed else set()
         contested = set(repeated_keys)
         if self.profile.offset_partitions:
-            contested.update(key for key in self._keys_that_may_throw(values) if self._throws(key))
+            contested |= throwing_keys(values, self.profile)
             torn = {
                 key for key in repeated_keys if any(part.get(key, b"") is None for part in parts)
             }
             if removed or torn or self._hidden.items:
                 contested |= self._hide(values, removed, torn)
-        dropped = removed - contested if self.profile.offset_tombstone_removes else set()
+        dropped = removed - contested
+        if dropped and not self.profile.offset_tombstone_removes:
+            dropped = set()
         for key in contested | dropped:
             del values[key]
         self._merge_values(values, dropped)
@@ -114,18 +116,6 @@ class OffsetFold:
         self._values.writable().update(values)
         for key in dropped:
             self._values.drop(key)
-
-    def _keys_that_may_throw(self, keys: Iterable[bytes | None]) -> Iterable[bytes | None]:
-        """Keys whose records may throw instead of being stored."""
-        if self.profile.offset_key_loses_batch:
-            return keys
-        if self.profile.json_limits:
-            return ()  # a key that is too deep is undecodable, and stored
-        return [key for key in keys if key is not None and len(key) >= _OVERFLOWING_BYTES]
-
-    def _throws(self, key: bytes | None) -> bool:
-        subject = decode_partition(key, self.profile)
-        return isinstance(subject, Invalid) and subject.thrown is not None
 
     def _hide(
         self, keys: Iterable[bytes | None], removed: set[bytes | None], torn: set[bytes | None]
@@ -175,3 +165,23 @@ def _keys_in_several(
         twice |= keys_before & part.keys()
         keys_before |= part.keys()
     return twice
+
+
+def throwing_keys(keys: Iterable[bytes | None], profile: Profile) -> set[bytes | None]:
+    """Keys whose records throw instead of being stored."""
+    return {key for key in _keys_that_may_throw(keys, profile) if _throws(key, profile)}
+
+
+def _keys_that_may_throw(keys: Iterable[bytes | None], profile: Profile) -> Iterable[bytes]:
+    if not profile.offset_partitions:
+        return ()  # the worker does not parse keys
+    if profile.offset_key_loses_batch:
+        return keys_to_decode([key for key in keys if key is not None])
+    if profile.json_limits:
+        return ()  # a key that is too deep is undecodable, and stored
+    return [key for key in keys if key is not None and len(key) >= _OVERFLOWING_BYTES]
+
+
+def _throws(key: bytes, profile: Profile) -> bool:
+    subject = decode_partition(key, profile)
+    return isinstance(subject, Invalid) and subject.thrown is not None

@@ -13,12 +13,13 @@ from itertools import chain, groupby
 import msgspec
 
 from controlplane.core import views
+from controlplane.core.codec.canonical_offsets import keys_to_decode
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_partition, encode_partition
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry, Position
 from controlplane.core.fold import FateKind, Fold, RecordFate
-from controlplane.core.fold.offsets import OffsetFold
+from controlplane.core.fold.offsets import OffsetFold, throwing_keys
 from controlplane.core.fold.status import StatusFold
 from controlplane.core.moments import position_text
 from controlplane.core.order import in_order
@@ -123,12 +124,13 @@ class _OrderedLog(msgspec.Struct, frozen=True):
 
     def offsets(self) -> Iterator[Entry]:
         """Records of all offsets topics that the worker sees."""
-        named = (topic for topic in self.entries if topic not in self._other_topics)
-        return chain.from_iterable(map(self.visible, named))
+        return chain.from_iterable(map(self.visible, self.offsets_topics))
 
     @property
-    def _other_topics(self) -> tuple[str, ...]:
-        return self.topics.config, self.topics.status, self.topics.commands
+    def offsets_topics(self) -> list[str]:
+        """Names of all offsets topics."""
+        others = self.topics.config, self.topics.status, self.topics.commands
+        return [topic for topic in self.entries if topic not in others]
 
 
 def _ordered_log(
@@ -178,13 +180,12 @@ def _status_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 
 def _offset_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Records of the offsets topics that throw. Only the key decides that, so fates are cached."""
+    """Records of the offsets topics that throw. Only the key decides that."""
+    throwing = throwing_keys({entry.key for entry in log.offsets()}, profile)
     fold = OffsetFold(profile)
-    fates: dict[bytes | None, RecordFate] = {}
-    for entry in log.offsets():
-        if entry.key not in fates:
-            fates[entry.key] = fold.apply(entry)
-        yield from _hazards_of_fate(entry, fates[entry.key], profile)
+    for entry in log.offsets() if throwing else ():
+        if entry.key in throwing:
+            yield from _hazards_of_fate(entry, fold.apply(entry), profile)
 
 
 def _hazards_of_fate(entry: Entry, fate: RecordFate, profile: Profile) -> Iterator[Hazard]:
@@ -325,14 +326,21 @@ def key_rivals(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
     its last record counts. Causes are another partitioner than Kafka's, or partitions that were
     added.
     """
-    last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
+    last: dict[tuple[str, bytes | None], Entry] = {}
+    # Few keys lie in several partitions, and a dict per key would take much memory.
+    rivals: dict[tuple[str, bytes | None], dict[int, Entry]] = {}
     for entry in entries:
-        of_key = last[entry.topic, entry.key]
-        of_key.pop(entry.partition, None)  # so that the newest record comes last
-        of_key[entry.partition] = entry
-    for of_key in last.values():
-        if len(of_key) > 1:
-            yield [*of_key.values()]
+        key = entry.topic, entry.key
+        earlier = last.get(key, entry)
+        last[key] = entry
+        if earlier.partition != entry.partition:
+            rivals.setdefault(key, {earlier.partition: earlier})
+        if key in rivals:
+            rivals[key].pop(entry.partition, None)  # so that the newest record comes last
+            rivals[key][entry.partition] = entry
+    for key in last if rivals else ():
+        if key in rivals:
+            yield [*rivals[key].values()]
 
 
 def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
@@ -363,16 +371,17 @@ def _unreachable_offsets(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]
     """Offsets whose key a worker serialises to other bytes than the log has."""
     if not profile.offset_partitions or profile.offsets_by_log_key:
         return
-    last = {(entry.topic, entry.key): entry for entry in log.offsets()}
-    for entry in last.values():
-        subject = decode_partition(entry.key, profile)
-        if entry.value is None or isinstance(subject, Invalid):
-            continue
-        looked_up = encode_partition(subject.connector, subject.partition)
-        if looked_up != entry.key:
-            text = looked_up.decode("utf-8", "replace")
-            reason = f"reads and resets of this offset use another key: {text}"
-            yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
+    for topic in log.offsets_topics:
+        last = {entry.key: entry for entry in log.visible(topic)}
+        for key in keys_to_decode([key for key in last if key is not None]):
+            entry, subject = last[key], decode_partition(key, profile)
+            if entry.value is None or isinstance(subject, Invalid):
+                continue
+            looked_up = encode_partition(subject.connector, subject.partition)
+            if looked_up != key:
+                text = looked_up.decode("utf-8", "replace")
+                reason = f"reads and resets of this offset use another key: {text}"
+                yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
 
 
 def _owner(entry: Entry, profile: Profile) -> str | None:
