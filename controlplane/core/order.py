@@ -119,12 +119,20 @@ class EntrySorter:
         return (ranked.entry for ranked in merge(*self._kept.values(), key=_RANK))
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
+class OrderedEntries(list[Entry]):
+    """Entries in the one order, not to be changed: `in_order` returns them as they are."""
+
+    __slots__ = ()
+
+
+def in_order(entries: Iterable[Entry]) -> OrderedEntries:
     """Entries of any partitions, sorted into the one order (`rank_entries`)."""
+    if isinstance(entries, OrderedEntries):
+        return entries
     entries = list(entries)
     if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
-        return entries
-    return [ranked.entry for ranked in rank_entries(entries)]
+        return OrderedEntries(entries)
+    return OrderedEntries(ranked.entry for ranked in rank_entries(entries))
 
 
 def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from controlplane.core.order import OrderedEntries
 from replay.cluster_records import ClusterRecords
 from replay.compat.assessment import assess_each
 from replay.compat.assessment_report import ReportedAssessment, reported
@@ -28,7 +29,7 @@ class CompatTask(msgspec.Struct, frozen=True):
             LogError: a log cannot be read.
         """
         assessments = assess_each(
-            log.entries(),
+            OrderedEntries(log.entries()),
             self.way,
             topics=log.topics,
             cluster=log.cluster,

@@ -91,7 +91,9 @@ def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: A
         mixed.append(parts[place].pop(0))
         if not parts[place]:
             del parts[place]
-    assert in_order(mixed) == in_order(log)
+    ordered = in_order(log)
+    assert in_order(mixed) == ordered
+    assert in_order(ordered) is ordered
 
 
 @given(logs(), st.data())

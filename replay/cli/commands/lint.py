@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from controlplane.core.entry import Entry
+from controlplane.core.order import OrderedEntries
 from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
@@ -131,7 +132,7 @@ class _LintTask(msgspec.Struct, frozen=True):
 
     def __call__(self, log: ClusterRecords) -> LintOutcome:
         findings = rehearse(
-            log.entries(),
+            OrderedEntries(log.entries()),
             self.profile,
             topics=log.topics,
             cluster=log.cluster,
@@ -180,7 +181,7 @@ class _HazardTask(msgspec.Struct, frozen=True):
     def __call__(self, log: ClusterRecords) -> HazardOutcome:
         reader, entries = (
             HazardReader(self.profile, log.topics, log.exactly_once),
-            list(log.entries()),
+            OrderedEntries(log.entries()),
         )
         hits = reader.hits(entries, self.connector)
         by_position = {entry.position: entry for entry in entries}

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from controlplane.core.order import OrderedEntries
 from controlplane.core.releases.profiles import KIP, RELEASES, Profile, check_support, release_line
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.log_options import read_profile
@@ -98,10 +99,10 @@ class _FactsTask(msgspec.Struct, frozen=True):
 
     def __call__(self, log: ClusterRecords) -> ClusterFacts:
         name, topics, support, entries, head, gaps, _, doubts, may_be_older = log
-        stream = RecordStream(
-            name, topics, support, list(entries()), head, gaps, doubts, may_be_older
+        ordered = OrderedEntries(entries())
+        return self.task(
+            RecordStream(name, topics, support, ordered, head, gaps, doubts, may_be_older)
         )
-        return self.task(stream)
 
 
 def _lines() -> tuple[Profile, ...]:
