@@ -11,9 +11,11 @@ from itertools import chain
 
 import msgspec
 
+from controlplane.core.codec.canonical_offsets import are_canonical_keys, are_canonical_values
 from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.entry import Entry, Position
-from controlplane.core.fold import fold
+from controlplane.core.fold import Fold
+from controlplane.core.fold.bulk import load_entries
 from controlplane.core.records import Invalid
 from controlplane.core.releases.profile_groups import SharedResults
 from controlplane.core.releases.profiles import Profile
@@ -100,12 +102,10 @@ class OffsetReadings:
         return self._divided[id(offsets)]
 
     def _fold(self, profile: Profile) -> Mapping[str, OffsetState]:
-        state = fold(
-            chain.from_iterable(self._entries.values()),
-            profile,
-            topics=self._topics,
-            exactly_once=self._exactly_once and profile.exactly_once_support,
-        )
+        support = self._exactly_once and profile.exactly_once_support
+        worker = Fold(profile, topics=self._topics, exactly_once=support)
+        load_entries(worker, chain.from_iterable(self._entries.values()))
+        state = worker.snapshot()
         for offsets in self._distinct:
             if offsets == state.offsets:
                 return offsets
@@ -135,9 +135,13 @@ class _OffsetComparison:
         self._changes: dict[tuple[int, int, bool, bool], list[Change]] = {}
         """Changes between two states. Key: the `id` of the facts of each state, and whether each
         state was read with exactly-once support. The support decides which records are causes."""
+        self._canonical: dict[int, bool] = {}
+        """Results of `_compute_canonical`. Key: the `id` of the divided offsets."""
 
     def changes(self, before: ClusterState, after: ClusterState) -> list[Change]:
         """Differences between two states; nothing is compared if both share one object of facts."""
+        if self._is_read_alike(before, after):
+            return []
         old, new = self._facts_of(before), self._facts_of(after)
         if old is new:
             return []
@@ -151,10 +155,36 @@ class _OffsetComparison:
             self._changes[key] = offset_changes(old, new, (traced[0], traced[1]))
         return self._changes[key]
 
-    def _facts_of(self, state: ClusterState) -> OffsetFacts:
+    def _is_read_alike(self, before: ClusterState, after: ClusterState) -> bool:
+        """True if both states have the same offsets, which every release reads alike.
+
+        Few connectors have other offsets, and the check takes a tenth of the time of the facts.
+        """
+        if self._own_topic(before) is not None or self._own_topic(after) is not None:
+            return False
+        old, new = (
+            self._readings.divided(state.profile).of(state.profile) for state in (before, after)
+        )
+        if old is not new:
+            return False
+        if id(old) not in self._canonical:
+            self._canonical[id(old)] = self._compute_canonical(old)
+        return self._canonical[id(old)]
+
+    def _compute_canonical(self, offsets: OffsetsByConnector) -> bool:
+        """True if all keys and values in the worker's topic are canonical (`canonical_offsets`)."""
+        state = offsets.state_of(self._name)
+        values = state.offsets[state.topics.offsets].values
+        keys = [key for key in values if key is not None]
+        present = [value for value in values.values() if value is not None]
+        return are_canonical_keys(keys) and are_canonical_values(present)
+
+    def _own_topic(self, state: ClusterState) -> str | None:
         configured = state.config.connectors.get(self._name, {}).get(OFFSETS_TOPIC)
-        own = configured if isinstance(configured, str) else None
-        divided = self._readings.divided(state.profile)
+        return configured if isinstance(configured, str) else None
+
+    def _facts_of(self, state: ClusterState) -> OffsetFacts:
+        own, divided = self._own_topic(state), self._readings.divided(state.profile)
         key = own, id(divided)
         if key not in self._facts:
             self._facts[key] = SharedResults(partial(self._compute, own, divided))

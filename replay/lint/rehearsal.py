@@ -9,9 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.fold import fold
+from controlplane.core.fold import Fold
+from controlplane.core.fold.bulk import load_entries
 from controlplane.core.java import json_codec
 from controlplane.core.order import in_order
 from controlplane.core.records import Target
@@ -49,7 +51,9 @@ def lint(
     log, names = in_order(entries), topics or Topics()
 
     def folded(read: Sequence[Entry]) -> ClusterState:
-        return fold(read, profile, topics=names, exactly_once=exactly_once, trace=True)
+        worker = Fold(profile, topics=names, exactly_once=exactly_once)
+        load_entries(worker, read)
+        return worker.snapshot()
 
     def hazards_met(read: Sequence[Entry]) -> list[Hazard]:
         return hazards(read, profile, topics=names, exactly_once=exactly_once)
@@ -62,7 +66,7 @@ def lint(
         if len(left) == records:
             break  # the compacted log has no tombstones, so a second reading would be the same
         records = len(left)
-        rehearsal = Rehearsal(cluster, running, folded(left), later)
+        rehearsal = Rehearsal(cluster, *_comparable((running, log), (folded(left), left)), later)
         for finding in (
             *rehearsal.findings(),
             *_thrown(cluster, dangers, hazards_met(left), later),
@@ -90,7 +94,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
     def findings(self) -> Iterator[Finding]:
         """Yield differences between the two, and tasks of deleted connectors, by connector."""
         changes: dict[str, list[Change]] = defaultdict(list)
-        for change in diff(*_compared(self.running, self.started)):
+        for change in diff(self.running, self.started):
             changes[change.connector].append(change)
         for name in {**changes, **dict.fromkeys(self.started.config.task_counts)}:
             yield from self._findings_of(name, changes.get(name, []))
@@ -123,15 +127,34 @@ class Rehearsal(msgspec.Struct, frozen=True):
         return changed.get((name, aspect, "")) or self.started.changed.get((name, aspect, ""))
 
 
-def _compared(running: ClusterState, started: ClusterState) -> tuple[ClusterState, ClusterState]:
+_ReadLog = tuple[ClusterState, Sequence[Entry]]
+"""A state, and the records that made it."""
+
+
+def _comparable(running: _ReadLog, started: _ReadLog) -> tuple[ClusterState, ClusterState]:
     """Both states, without source offsets if these cannot differ: there may be many."""
+    states = running[0], started[0]
     # A config may name the offsets topic that counts. So equal offsets suffice only if the configs
     # are equal, too.
-    configs = running.config.connectors, started.config.connectors
-    if running.offsets != started.offsets or configs[0] != configs[1]:
-        return running, started
-    running, started = (msgspec.structs.replace(each, offsets={}) for each in (running, started))
-    return running, started
+    configs = [state.config.connectors for state in states]
+    if states[0].offsets != states[1].offsets or configs[0] != configs[1]:
+        return _with_causes(running), _with_causes(started)
+    return replace(states[0], offsets={}), replace(states[1], offsets={})
+
+
+def _with_causes(read_log: _ReadLog) -> ClusterState:
+    """The state with the position of each offset's last record, as the cause of differences."""
+    state, read = read_log
+    aborted_counts = {
+        topic: state.topics.sees_aborted(topic, exactly_once=state.exactly_once)
+        for topic in state.offsets
+    }
+    causes = {
+        (entry.topic, entry.key): entry.position
+        for entry in read
+        if entry.topic in aborted_counts and (aborted_counts[entry.topic] or not entry.aborted)
+    }
+    return replace(state, causes={**state.causes, **causes})
 
 
 _FindingGroup = tuple[Finding | None, Sequence[Change]]

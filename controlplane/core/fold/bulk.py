@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from controlplane.core.entry import Batch, Entry, TopicPartition
+from controlplane.core.entry import Batch, Entry, TopicPartition, batch_of, by_partition
 from controlplane.core.fold import Fold
 from controlplane.core.fold.live_statuses import live_records
 from controlplane.core.order import RankedEntry, entries_of, in_order, rank_entries, running_max
@@ -97,6 +97,11 @@ def _columns(batches: list[Batch]) -> list[list[Any]]:
     times = running_max(time_ms for batch in batches for time_ms in batch.timestamps)
     keys = [key for batch in batches for key in batch.keys]
     return [offsets, times, keys, [value for batch in batches for value in batch.values]]
+
+
+def load_entries(fold: Fold, entries: Iterable[Entry]) -> None:
+    """Load entries that are in memory into a fold; offsets ascend within each partition."""
+    load(fold, map(batch_of, by_partition(entries).values()))
 
 
 def load(fold: Fold, batches: Iterable[Batch]) -> None:

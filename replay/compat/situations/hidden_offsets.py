@@ -72,8 +72,11 @@ def _copying(
 
 def aborted_offsets(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """14: offsets of aborted transactions, read by workers without exactly-once support."""
+    worker = evidence.topics.offsets
+    if not any(entry.aborted for entry in evidence.entries_of(worker)):
+        return
     for name in evidence.connectors:
-        last = evidence.offsets.get((evidence.topics.offsets, name), {})
+        last = evidence.offsets.get((worker, name), {})
         aborted = [entry for entry in last.values() if entry.aborted]
         if aborted:
             yield DetectedSituation(

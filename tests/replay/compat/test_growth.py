@@ -40,7 +40,7 @@ def assessing(entries: list[Entry], changes: list[ReleaseChange]) -> Callable[[]
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_further_release_costs_little(*, reset: bool) -> None:
     """The assessment for each release line costs less than twice that of one change."""
-    entries = moving(100, reset=reset)
+    entries = moving(1000, reset=reset)
     single, all_lines = (
         operations(assessing(entries, [roll(START, goal) for goal in goals]))
         for goals in ([LINES["2.8"]], SINCE_2_8)
