@@ -6,7 +6,13 @@ workers, not of records.
 
 from collections.abc import Iterable
 
-from replay.audit.audit_pass import AuditPass, AuditResult, AuditSubject
+from replay.audit.audit_pass import (
+    AuditPass,
+    AuditResult,
+    AuditSubject,
+    RecordListener,
+    ignore_record,
+)
 from replay.audit.decoded_log import ClusterLog
 from replay.audit.shared_topics import in_common
 from replay.audit.thresholds import Thresholds
@@ -32,8 +38,12 @@ def fleet_findings(fleet: Iterable[AuditResult]) -> list[Finding]:
     return sorted([*alone, *in_common(cluster.shares for cluster in clusters)], key=worst_first)
 
 
-def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditResult:
-    """Audit one cluster in one pass."""
+def audited(
+    cluster: ClusterLog,
+    thresholds: Thresholds | None = None,
+    listener: RecordListener = ignore_record,
+) -> AuditResult:
+    """Audit one cluster in one pass; `listener` shares the pass."""
     running = AuditPass(
         AuditSubject(
             cluster.name,
@@ -43,7 +53,8 @@ def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditR
             thresholds or Thresholds(),
             cluster.trail,
             cluster.may_be_older,
-        )
+        ),
+        listener,
     )
     findings = running.take_all(cluster.entries)
     return AuditResult((*findings, *running.pending()), running.shares())

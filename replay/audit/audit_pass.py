@@ -4,7 +4,7 @@ Each record may complete findings, which are returned at once. After any record,
 stored (`pass_snapshot`). Later, a copy of the pass continues with the next record.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -56,6 +56,14 @@ class AuditSubject(NamedTuple):
         )
 
 
+RecordListener = Callable[[DecodedRecord], object]
+"""Receives each record that the workers see, after the audits."""
+
+
+def ignore_record(_: DecodedRecord) -> None:
+    """Listener that does nothing."""
+
+
 class PassState(NamedTuple):
     """State of a pass, which changes with the records: a snapshot stores it."""
 
@@ -66,7 +74,8 @@ class PassState(NamedTuple):
 class AuditPass:
     """All audits of one cluster: `take` its records in order (`core.order`), then get findings."""
 
-    def __init__(self, subject: AuditSubject) -> None:
+    def __init__(self, subject: AuditSubject, listener: RecordListener = ignore_record) -> None:
+        self._listener = listener
         self.about = subject.context()
         self.log = LogReader(subject.profile, subject.topics, exactly_once=subject.exactly_once)
         self.state = PassState(
@@ -81,7 +90,9 @@ class AuditPass:
             return []
         self.about.clock.now_ms = max(self.about.clock.now_ms, decoded.time_ms)
         self.state.sharing.see(decoded)
-        return [finding for kind in self._kinds_of(decoded) for finding in kind.see(decoded)]
+        findings = [finding for kind in self._kinds_of(decoded) for finding in kind.see(decoded)]
+        self._listener(decoded)
+        return findings
 
     def take_all(self, entries: Iterable[Entry]) -> list[Finding]:
         """Process records; return the findings that they complete."""

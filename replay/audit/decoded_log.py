@@ -4,7 +4,7 @@ Memory grows with the number of keys, not of records. It holds the folded config
 record of each key. Records of the command topic are not kept: each command has a key of its own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from controlplane.core.codec.command_log import decode_command
@@ -77,16 +77,13 @@ class DecodedRecord(NamedTuple):
     @property
     def without_states(self) -> "DecodedRecord":
         """Copy without the states, so that storing the record does not keep them alive."""
-        return self._replace(before=_NOTHING, config=_NOTHING)
+        return DecodedRecord(*self[:_STATES], _NOTHING, _NOTHING)
 
 
 _NOTHING = ConfigState()
 
-
-def read(cluster: ClusterLog) -> Iterator[DecodedRecord]:
-    """Yield the records that the cluster's workers see."""
-    reader = LogReader(cluster.profile, cluster.topics, exactly_once=cluster.exactly_once)
-    return filter(None, map(reader.decode, cluster.entries))
+_STATES = DecodedRecord._fields.index("before")
+"""Position of the states, which are the last fields."""
 
 
 class LogReader:

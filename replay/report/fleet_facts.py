@@ -12,12 +12,12 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ConfigState, Topics
-from controlplane.core.text.record_text import key, place, value
+from controlplane.core.text.record_text import PlaceFormatter, key, place, value
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.views.hazards import Danger
 from controlplane.page.timeline import TimeRange
 from replay.audit import ClusterLog, audited
-from replay.audit.decoded_log import read
+from replay.audit.decoded_log import DecodedRecord
 from replay.audit.trail.request_trail import TrailTask
 from replay.compat import ReleaseVerdict, assess_each, roll
 from replay.compat.assessment import hazard_severity
@@ -91,15 +91,18 @@ class _ReportPass:
         self._cluster = ClusterLog(
             log.cluster, log.entries, task.profile, log.topics, support, trail, log.may_be_older
         )
+        self._place = PlaceFormatter(log.topics)
         self._time = _time_of(log.entries, log.topics)
         self._config = ConfigState()
+        self._followed: dict[str, ConnectorActivity] = {}
+        """Activity of every connector that has a record."""
 
     def facts(self) -> ClusterFacts:
         log, task = self._log, self._task
-        result, linted = audited(self._cluster), self._linted()
-        rolls, followed = self._rolls(), self._followed()
-        every = self._connectors(followed, [*result.findings, *linted], rolls)
-        connectors = self._drawn(every[: task.limits.listed], followed)
+        linted, rolls = self._linted(), self._rolls()
+        result = audited(self._cluster, listener=self._follow)
+        every = self._connectors([*result.findings, *linted], rolls)
+        connectors = self._drawn(every[: task.limits.listed])
         wrong, rehearsed = self._findings(result.findings), self._findings(linted)
         changes = tuple(self._change(change, {row.name for row in connectors}) for change in rolls)
         shared = map(self._place, result.shares.positions)
@@ -140,26 +143,21 @@ class _ReportPass:
 
     # --- connectors -------------------------------------------------------------------------
 
-    def _followed(self) -> dict[str, ConnectorActivity]:
-        """Activity of every connector that has a record."""
-        followed: dict[str, ConnectorActivity] = {}
-        # Without a time range, `_drawn` draws no timeline, so any range will do.
-        time = self._time or TimeRange(0, 0)
-        for record in read(self._cluster):
-            self._config = record.config  # the last one is the final config: `_connector` reads it
-            if record.about is not None:
-                if record.about not in followed:
-                    followed[record.about] = ConnectorActivity(
-                        time, self._place, self._log.may_be_older
-                    )
-                followed[record.about].see(record)
-        return followed
+    def _follow(self, record: DecodedRecord) -> None:
+        """Add a record to the activity of its connector."""
+        self._config = record.config  # the last one is the final config: `_connector` reads it
+        if record.about is None:
+            return
+        if record.about not in self._followed:
+            # Without a time range, `_drawn` draws no timeline, so any range will do.
+            time = self._time or TimeRange(0, 0)
+            self._followed[record.about] = ConnectorActivity(
+                time, self._place, self._log.may_be_older
+            )
+        self._followed[record.about].see(record)
 
     def _connectors(
-        self,
-        followed: dict[str, ConnectorActivity],
-        findings: Iterable[Finding],
-        rolls: Sequence[ReportedAssessment],
+        self, findings: Iterable[Finding], rolls: Sequence[ReportedAssessment]
     ) -> list[ReportConnector]:
         """All connectors: the worst first, then the most active."""
         worst: dict[str | None, Severity] = {}
@@ -180,17 +178,15 @@ class _ReportPass:
                 worst.get(name),
                 tuple(each.get(name, ReleaseVerdict.COMPATIBLE) for each in verdicts),
             )
-            for name, activity in followed.items()
+            for name, activity in self._followed.items()
         ]
         return sorted(rows, key=_worst_first)
 
-    def _drawn(
-        self, rows: Sequence[ReportConnector], followed: Mapping[str, ConnectorActivity]
-    ) -> tuple[ReportConnector, ...]:
+    def _drawn(self, rows: Sequence[ReportConnector]) -> tuple[ReportConnector, ...]:
         """Add timelines to the first connectors."""
         number = self._task.limits.drawn if self._time is not None else 0
         drawn = (
-            msgspec.structs.replace(row, timeline=followed[row.name].timeline())
+            msgspec.structs.replace(row, timeline=self._followed[row.name].timeline())
             for row in rows[:number]
         )
         return (*drawn, *rows[number:])
@@ -224,9 +220,6 @@ class _ReportPass:
         shown, topics = worst_first[: self._task.limits.findings], self._cluster.topics
         listed = tuple(finding_facts(finding, {self._log.cluster: topics}) for finding in shown)
         return FindingsFacts(listed, _by_severity(findings))
-
-    def _place(self, position: Position) -> str:
-        return place(position, self._log.topics)
 
     # --- what is missing --------------------------------------------------------------------
 

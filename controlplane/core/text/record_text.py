@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core.entry import Entry, Position
+from controlplane.core.entry import Entry, Position, TopicPartition
 from controlplane.core.moments import position_text
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
-from controlplane.core.text.safe_text import bytes_text, short
+from controlplane.core.text.safe_text import bytes_text, cut, safe, short
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 
 VALUE_CHARACTERS = 160
@@ -25,6 +25,22 @@ _SESSION_KEY = b"session-key"
 def place(position: Position, topics: Topics) -> str:
     """A position as `--as-of` takes it, made safe: `config@57`, `status@2:41`."""
     return short(position_text(position, topics))
+
+
+class PlaceFormatter:
+    """`place` for many positions of one cluster: the text before an offset is cached."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._starts: dict[TopicPartition, str] = {}
+
+    def __call__(self, position: Position) -> str:
+        """A position as `place` formats it."""
+        topic, partition, offset = position
+        if (topic, partition) not in self._starts:
+            first = position_text(Position(topic, partition, 0), self._topics)
+            self._starts[topic, partition] = safe(first.removesuffix("0"))
+        return cut(f"{self._starts[topic, partition]}{offset}")
 
 
 def record(entry: Entry, topics: Topics) -> str:

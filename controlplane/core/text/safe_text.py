@@ -42,7 +42,11 @@ def utf8_text(text: str) -> str:
 
 def short(text: str, characters: int = LONG_CHARACTERS) -> str:
     """A safe text of at most `characters` characters; a cut one ends with `…`."""
-    line = safe(text)
+    return cut(safe(text), characters)
+
+
+def cut(line: str, characters: int = LONG_CHARACTERS) -> str:
+    """The first characters of a safe text; a cut one ends with `…`."""
     return line if len(line) <= characters else line[: characters - 1] + ELLIPSIS
 
 
