@@ -26,8 +26,9 @@ class OffsetLines:
         """Add an offset; offsets without a number are not drawn."""
         key = decoded.entry.topic, decoded.entry.key
         if key not in self._lines:
-            field = _number_in(decoded.offset)
-            if field is None or len(self._lines) >= PARTITIONS:
+            has_room = len(self._lines) < PARTITIONS
+            field = _number_in(decoded.offset) if has_room else None
+            if field is None:
                 self._undrawn.add(key)
                 return
             self._undrawn.discard(key)
