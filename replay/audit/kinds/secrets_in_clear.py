@@ -12,6 +12,7 @@ are found in the config topic.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from controlplane.core.entry import Position
@@ -49,6 +50,16 @@ _NAMES_NONE = (".url", ".uri", ".class", ".location", ".ms", ".enabled")
 Passwords in URLs are found anyway."""
 
 
+_ESCAPE_MARKS = (b"\\", b"%", b"&", b"\0")
+"""Bytes without which a text has no escapes (`has_escapes`)."""
+
+CACHED_SHAPES = 4_096
+"""Limit of documents without digits whose result is cached. Offsets of a source have few."""
+
+CACHED_SHAPE_BYTES = 512
+"""Limit of bytes of a document whose result is cached; it bounds the memory of the cache."""
+
+
 class SecretsInClear:
     """Audit with a finding per connector, with the places of all its secrets."""
 
@@ -80,6 +91,12 @@ class SecretsInClear:
 
 def _places(decoded: DecodedRecord) -> Iterator[str]:
     match decoded.record:
+        case SourcePartition(_, partition):  # first: nearly all records are offsets
+            if decoded.previous is None and secrets_of(partition):
+                yield "a source partition"
+            is_searched = not _is_harmless_json(decoded.entry.value)
+            if is_searched and isinstance(decoded.offset, Mapping) and secrets_of(decoded.offset):
+                yield "a source offset"
         case ConnectorConfig(_, properties) if properties is not None:
             yield from (f"the setting {key}" for key in secrets_of(properties))
         case TaskConfig(_, _, properties):
@@ -87,11 +104,6 @@ def _places(decoded: DecodedRecord) -> Iterator[str]:
         case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
             if _in_clear("", status.trace):
                 yield "the trace of a failure"
-        case SourcePartition(_, partition):
-            if decoded.previous is None and secrets_of(partition):
-                yield "a source partition"
-            if isinstance(decoded.offset, Mapping) and secrets_of(decoded.offset):
-                yield "a source offset"
 
 
 def secrets_of(properties: Mapping[str, Any]) -> list[str]:
@@ -112,6 +124,23 @@ def _in_clear(key: str, value: Any) -> bool:
     hidden: list[bool] = []
     redacted_value(judged_by, value, lambda text, shown: hidden.append(not _is_cut(text, shown)))
     return any(hidden)
+
+
+def _is_harmless_json(document: bytes | None) -> bool:
+    """True for a text of JSON in ASCII without escapes, references and words near secrets.
+
+    No such word has a digit. So documents that differ only in digits, as offsets do, are searched
+    once.
+    """
+    if document is None or len(document) > CACHED_SHAPE_BYTES or not document.isascii():
+        return False
+    return _is_harmless_shape(document.translate(None, b"0123456789"))
+
+
+@lru_cache(CACHED_SHAPES)
+def _is_harmless_shape(shape: bytes) -> bool:
+    """`_is_harmless_json` of a document without its digits, which escapes may need."""
+    return not any(mark in shape for mark in _ESCAPE_MARKS) and _is_harmless(shape.decode())
 
 
 def _is_harmless(value: Any) -> bool:

@@ -1,0 +1,41 @@
+"""Secrets in source offsets: most offsets are searched as a whole, the others field by field."""
+
+from typing import Any
+
+import pytest
+
+from replay.audit import audit
+from replay.audit.kinds.secrets_in_clear import secrets_of
+from tests.replay.audit.planted_log import PlantedLog
+
+OFFSETS: dict[str, dict[str, Any]] = {
+    "plain": {"file": "binlog.000001", "pos": 17, "snapshot": True, "gtid": None},
+    "key": {"password": "x1"},
+    "number under a key": {"pin_token": 1},
+    "URL": {"at": "https://scott:tiger1@host/db"},
+    "percent": {"at": "https://host/?pass%77ord=abc1"},
+    "escaped name": {"p\u0430\u017fsword": "x1"},
+    "long s": {"note": "pa\u017f\u017fword=x1"},
+    "quotes": {"note": '{"password": "x1"}'},
+    "reference": {"password": "${file:/etc/secrets:db1}"},
+    "digits within": {"to1ken": "x1"},
+    "words near secrets": {"key": 1, "author": "basic"},
+    "long": {"note": "x1" * 1_000, "password": "x1"},
+}
+
+
+@pytest.mark.parametrize("offset", OFFSETS.values(), ids=list(OFFSETS))
+def test_each_secret_in_an_offset_is_found(offset: dict[str, Any]) -> None:
+    """A finding names the offset exactly if one of its fields is a secret."""
+    log = PlantedLog().running("a").offset("a", {"pos": 1}).offset("a", offset)
+    findings = audit([log.cluster("lab")])
+    sentences = [each.sentence for each in findings if each.kind == "secret-in-clear"]
+    expected = ["a has secrets in clear text in a source offset"] if secrets_of(offset) else []
+    assert sentences == expected
+
+
+def test_some_of_these_offsets_have_secrets() -> None:
+    """The cases include offsets with and without secrets."""
+    secret = {name for name, offset in OFFSETS.items() if secrets_of(offset)}
+    assert {"key", "number under a key", "URL", "percent", "quotes", "long"} <= secret
+    assert not {"plain", "reference", "digits within"} & secret
