@@ -77,13 +77,11 @@ class DecodedRecord(NamedTuple):
     @property
     def without_states(self) -> "DecodedRecord":
         """Copy without the states, so that storing the record does not keep them alive."""
-        return DecodedRecord(*self[:_STATES], _NOTHING, _NOTHING)
+        entry, time_ms, record, about, offset, previous, _, _ = self  # faster than `_replace`
+        return DecodedRecord(entry, time_ms, record, about, offset, previous, _NOTHING, _NOTHING)
 
 
 _NOTHING = ConfigState()
-
-_STATES = DecodedRecord._fields.index("before")
-"""Position of the states, which are the last fields."""
 
 
 class LogReader:

@@ -56,10 +56,10 @@ class SharedResourceFinder:
     def see(self, decoded: DecodedRecord) -> None:
         """Collect the session key, topics and sources of a record."""
         match decoded.record:
+            case SourcePartition(name, _):  # first: nearly all records are offsets
+                self._sources.add(name)
             case SessionKey(key):
                 self._keys[sha256(key).hexdigest()] = decoded.position
-            case SourcePartition(name, _):
-                self._sources.add(name)
             case ConnectorConfig(name, None):
                 self._active.pop(name, None)
             case ActiveTopic(name, topic, activity):

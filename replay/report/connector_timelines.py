@@ -4,8 +4,9 @@ Memory per connector grows with its tasks and source partitions, not with its re
 divided into steps: short states and near events are merged.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -24,11 +25,8 @@ from controlplane.core.records import (
 from controlplane.page.timeline import MIXED, ConnectorTimeline, EventMark, StateSpan, TimeRange
 from replay.audit.decoded_log import DecodedRecord
 from replay.doubts import MayBeOlder, never_older
-from replay.report.offset_lines import OffsetLines
+from replay.report.offset_lines import OffsetLines, PlaceText
 from replay.report.page_limits import LATEST, MARKS, SPANS
-
-PlaceText = Callable[[Position], str]
-"""Formats a position as text."""
 
 _WORST_FIRST = (
     *(State.FAILED, State.UNASSIGNED, State.RESTARTING),
@@ -136,19 +134,24 @@ class ConnectorActivity:
             StateLane(time),
             StateLane(time),
         )
-        self._marks, self._moves = MarkLane(time), OffsetLines(time.step_ms)
+        self._marks, self._moves = MarkLane(time), OffsetLines(time.step_ms, place)
         self.numbers: Counter[str] = Counter()
-        self.places: dict[str, str] = {}
+        self._last: dict[str, Position] = {}
+        """Last record of each kind."""
         self.reported: State | None = None
         self.tasks: dict[int, State] = {}
-        self._latest: dict[str, deque[str]] = {}
-        self._task_places: dict[int, str] = {}
+        self._latest: defaultdict[str, deque[Position]] = defaultdict(partial(deque, maxlen=LATEST))
+        """Last records of each counted kind."""
+        self._task_records: dict[int, Position] = {}
+        """Last record of each task."""
         self._task_numbers: Counter[State] = Counter()
         """Number of tasks in each state; 0: no task is in it any more."""
 
     def see(self, decoded: DecodedRecord) -> None:
         """Process a record about the connector."""
         match decoded.record:
+            case SourcePartition():  # first: nearly all records are offsets
+                self._move(decoded)
             case ConnectorConfig(name, properties):
                 before = decoded.before.connectors.get(name)
                 if frozen(before) != frozen(properties):
@@ -162,8 +165,6 @@ class ConnectorActivity:
                 self._report(decoded, None if status is None else status.state)
             case TaskStatus(_, task, status):
                 self._report_task(decoded, task, None if status is None else status.state)
-            case SourcePartition():
-                self._move(decoded)
 
     def timeline(self) -> ConnectorTimeline:
         """The timeline of all records so far."""
@@ -171,10 +172,16 @@ class ConnectorActivity:
         lanes = (self._target_states.spans(), self._reported.spans(), self._tasks.spans())
         return ConnectorTimeline(*lanes, self._marks.all(), lines, undrawn)
 
+    @property
+    def places(self) -> dict[str, str]:
+        """Last record of each kind."""
+        return {kind: self._place(position) for kind, position in self._last.items()}
+
     def latest(self) -> dict[str, tuple[str, ...]]:
         """Last records of each kind, and the last record of each of the first `LATEST` tasks."""
-        tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
-        return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
+        tasks = [self._task_records[task] for task in sorted(self.tasks)[:LATEST]]
+        kinds = {**self._latest, "tasks": tasks}
+        return {kind: tuple(map(self._place, few)) for kind, few in kinds.items()}
 
     def _change(self, decoded: DecodedRecord, before: object, after: object) -> str:
         """Kind of a change of the config; None is the config of an absent connector."""
@@ -183,36 +190,35 @@ class ConnectorActivity:
         return "deleted" if after is None else "changed"
 
     def _happened(self, decoded: DecodedRecord, kind: str) -> None:
-        place = self._count(decoded, kind)
-        self._marks.add(decoded.time_ms, kind, place)
+        self._count(decoded, kind)
+        self._marks.add(decoded.time_ms, kind, self._place(decoded.position))
 
-    def _count(self, decoded: DecodedRecord, kind: str) -> str:
-        place = self._place(decoded.position)
+    def _count(self, decoded: DecodedRecord, kind: str) -> None:
         self.numbers[kind] += 1
-        self.places[kind] = place
-        self._latest.setdefault(kind, deque(maxlen=LATEST)).append(place)
-        return place
+        self._last[kind] = position = decoded.position
+        self._latest[kind].append(position)
 
     def _want(self, decoded: DecodedRecord) -> None:
         config, name = decoded.config, decoded.connector
         exists = name in config.connectors
         target = config.targets.get(name, Target.STARTED).value if exists else None
-        place = self.places["wanted"] = self._place(decoded.position)
-        self._target_states.becomes(decoded.time_ms, target, place)
+        self._last["wanted"] = position = decoded.position
+        self._target_states.becomes(decoded.time_ms, target, self._place(position))
 
     def _report(self, decoded: DecodedRecord, state: State | None) -> None:
         if state is State.FAILED and self.reported is not state:
             self._count(decoded, "failed")
         self.reported = state
-        place = self.places["reported"] = self._place(decoded.position)
-        self._reported.becomes(decoded.time_ms, None if state is None else state.value, place)
+        self._last["reported"] = position = decoded.position
+        reported = None if state is None else state.value
+        self._reported.becomes(decoded.time_ms, reported, self._place(position))
 
     def _report_task(self, decoded: DecodedRecord, task: int, state: State | None) -> None:
         if state is State.FAILED and self.tasks.get(task) is not state:
             self._count(decoded, "failed")
         self._set_task(task, state)
-        place = self.places["tasks"] = self._task_places[task] = self._place(decoded.position)
-        numbers = _worst_first(self._task_numbers)
+        self._last["tasks"] = self._task_records[task] = position = decoded.position
+        numbers, place = _worst_first(self._task_numbers), self._place(position)
         self._tasks.becomes(decoded.time_ms, next(iter(numbers), None), place, in_words(numbers))
 
     def _set_task(self, task: int, state: State | None) -> None:
@@ -229,9 +235,10 @@ class ConnectorActivity:
     def _move(self, decoded: DecodedRecord) -> None:
         if decoded.entry.value is None:
             self._happened(decoded, "reset")
-            self._moves.reset(decoded, self._place(decoded.position))
+            self._moves.reset(decoded)
         else:
-            self._moves.see(decoded, self._count(decoded, "moved"))
+            self._count(decoded, "moved")
+            self._moves.see(decoded)
 
 
 def by_state(tasks: Mapping[int, State]) -> dict[str, int]:

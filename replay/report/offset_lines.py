@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from controlplane.core.entry import Position
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.safe_text import short
 from controlplane.core.text.value_text import json_line
 from controlplane.page.timeline import OffsetLine, OffsetPoint
 from replay.audit.decoded_log import DecodedRecord
 from replay.report.page_limits import PARTITIONS, POINTS
+
+PlaceText = Callable[[Position], str]
+"""Formats a position as text."""
 
 PARTITION_CHARACTERS = 80
 """Characters of a source partition that a legend shows."""
@@ -17,12 +21,13 @@ PARTITION_CHARACTERS = 80
 class OffsetLines:
     """Source partitions of one connector; the first ones are drawn."""
 
-    def __init__(self, step_ms: Callable[[int], float]) -> None:
+    def __init__(self, step_ms: Callable[[int], float], place: PlaceText) -> None:
         self._step_ms = step_ms(POINTS)
+        self._place = place
         self._lines: dict[tuple[str, bytes | None], _DrawnPartition] = {}
         self._undrawn: set[tuple[str, bytes | None]] = set()
 
-    def see(self, decoded: DecodedRecord, place: str) -> None:
+    def see(self, decoded: DecodedRecord) -> None:
         """Add an offset; offsets without a number are not drawn."""
         key = decoded.entry.topic, decoded.entry.key
         if key not in self._lines:
@@ -33,14 +38,15 @@ class OffsetLines:
                 return
             self._undrawn.discard(key)
             self._lines[key] = _DrawnPartition(_partition_text(decoded.record.partition), field)
-        self._lines[key].add(decoded, place, self._step_ms)
+        self._lines[key].add(decoded, self._place(decoded.position), self._step_ms)
 
-    def reset(self, decoded: DecodedRecord, place: str) -> None:
+    def reset(self, decoded: DecodedRecord) -> None:
         """Interrupt the line of a source partition: its offset was removed.
 
         The next offset continues the line.
         """
         if (line := self._lines.get((decoded.entry.topic, decoded.entry.key))) is not None:
+            place = self._place(decoded.position)
             line.put(OffsetPoint(decoded.time_ms, None, place), self._step_ms)
 
     def lines(self) -> tuple[tuple[OffsetLine, ...], int]:

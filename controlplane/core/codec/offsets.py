@@ -63,7 +63,13 @@ def is_flat(content: Mapping[str, Any]) -> bool:
     A worker lists a partition that has such a field, but never looks up its offset
     (`OffsetUtils#validateFormat`).
     """
-    return not any(isinstance(field, dict | list) for field in content.values())
+    for field in content.values():  # noqa: SIM110 - `all` would take twice as long
+        if isinstance(field, _CONTAINERS):
+            return False
+    return True
+
+
+_CONTAINERS = (dict, list)
 
 
 def identity(subject: SourcePartition) -> PartitionIdentity:

@@ -114,8 +114,13 @@ def goes_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """True if a field of an offset fell and none advanced."""
     if before.keys() != after.keys():
         return False
-    moves = {_move(before[name], after[name]) for name in before}
-    return -1 in moves and 1 not in moves
+    fell = False
+    for name, value in before.items():
+        move = _move(value, after[name])
+        if move > 0:
+            return False
+        fell = fell or move < 0
+    return fell
 
 
 def _move(before: Any, after: Any) -> int:

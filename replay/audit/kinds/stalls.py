@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from controlplane.core.entry import Entry
 from controlplane.core.records import (
     ConnectorConfig,
     SourcePartition,
@@ -28,7 +29,7 @@ from replay.findings import Finding, FindingText, Severity
 class _OffsetPace(msgspec.Struct):
     """Progress of a source so far."""
 
-    last: DecodedRecord
+    last: Entry
     since_ms: int
     """Begin of the present idle period: the last offset, or a task that was started after it."""
     moves: int = 1
@@ -48,6 +49,9 @@ class SourceStalls:
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Track progress; an unchanged offset is no progress."""
         match decoded.record:
+            case SourcePartition(name, _):  # first: nearly all records are offsets
+                if decoded.entry.timestamp >= 0 and _moved(decoded):
+                    yield from self._move(name, decoded)
             case ConnectorConfig(name, properties):
                 self._paces.pop(name, None)
                 if properties is None:
@@ -56,9 +60,6 @@ class SourceStalls:
                 self._paces.pop(name, None)
             case TaskStatus(name, task, status):
                 self._status(name, task, None if status is None else status.state, decoded.time_ms)
-            case SourcePartition(name, _):
-                if decoded.entry.timestamp >= 0 and _moved(decoded):
-                    yield from self._move(name, decoded)
 
     def end(self) -> Iterator[Finding]:
         """Report sources that are stalled at the end of the log."""
@@ -92,7 +93,7 @@ class SourceStalls:
             return
         pace = self._paces.get(name)
         if pace is None or self._about.may_be_older(decoded.position):
-            self._paces[name] = _OffsetPace(decoded.without_states, decoded.time_ms)
+            self._paces[name] = _OffsetPace(decoded.entry, decoded.time_ms)
             return
         paused_ms = decoded.time_ms - pace.since_ms
         if self._running.get(name) and self._out_of_proportion(pace, decoded.time_ms):
@@ -100,8 +101,10 @@ class SourceStalls:
                 f"{name} made no progress for {lasting(paused_ms)} until {at(decoded.time_ms)}, "
                 f"although it was RUNNING. {self._usual(pace)}"
             )
-            yield self._finding(Severity.INFO, name, [pace.last, decoded], FindingText(sentence))
-        pace.last, pace.since_ms = decoded.without_states, decoded.time_ms
+            yield self._finding(
+                Severity.INFO, name, [pace.last, decoded.entry], FindingText(sentence)
+            )
+        pace.last, pace.since_ms = decoded.entry, decoded.time_ms
         pace.moves += 1
         pace.longest_ms = max(pace.longest_ms, paused_ms)
 
@@ -116,9 +119,9 @@ class SourceStalls:
         return f"Before that its offsets {usual}"
 
     def _finding(
-        self, severity: Severity, name: str, records: list[DecodedRecord], words: FindingText
+        self, severity: Severity, name: str, entries: list[Entry], words: FindingText
     ) -> Finding:
-        evidence = [decoded.position for decoded in records]
+        evidence = [entry.position for entry in entries]
         return self._about.finding("source-stalled", severity, name, evidence, words)
 
 
