@@ -20,6 +20,7 @@ from controlplane.attached.execution import AttachedSurroundings
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.group_check import check_group
 from controlplane.attached.planner import ClusterPlanner
+from controlplane.attached.release_watch import ReleaseWatch
 from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers
@@ -71,15 +72,16 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         await follower.state(cluster.profile)
         with follower.pinned(cluster.profile), follow_up.open():
             compared = await check_topics(client, cluster, follower, around.limits)
-            if opened.form == "kafka":
-                groups_read = cast("KafkaReader", opened.log).groups
-                group_id = named_group(settings)
-                await check_group(groups_read, cluster.workers, config_topic, group_id)
-            client.admission = admission(client, cluster, compared, follower)
+            await _check_group(opened, settings, cluster)
+            watch = ReleaseWatch(cluster, around.notices)
+            client.admission = admission(client, cluster, compared, follower, watch.update)
             identity = ClusterIdentity(opened.cluster_id, config_topic)
             trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
-            planner = ClusterPlanner(context, client)
-            async with AttachedPlane.open(client, planner, follow_up, trail, around) as plane:
+            planner = ClusterPlanner(context, client, cluster.origin)
+            async with (
+                AttachedPlane.open(client, planner, follow_up, trail, around) as plane,
+                watch.running(client, around.limits.release_check_ms),
+            ):
                 yield compose(
                     states,
                     opened.log,
@@ -91,9 +93,24 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
                     loggers=loggers,
                     endpoint_set=settings.endpoint_set,
                     dialect=root_dialect(cluster.profile),
+                    dialect_origin=cluster.origin,
                     workers=plane,
                     trail=trail.log,
                 )
+
+
+async def _check_group(
+    opened: OpenedLog, settings: ReadOnlySettings, cluster: IdentifiedCluster
+) -> None:
+    """Check the Connect group of the workers, if the log is in Kafka.
+
+    Raises:
+        LogNotUsable: the group is not that of the settings, or of the config topic.
+    """
+    if opened.form == "kafka":
+        groups = cast("KafkaReader", opened.log).groups
+        group_id = named_group(settings)
+        await check_group(groups, cluster.workers, settings.topics.config, group_id)
 
 
 def named_group(settings: ReadOnlySettings) -> str | None:

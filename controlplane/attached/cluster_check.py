@@ -5,7 +5,7 @@ topics is a refusal. A worker that was silent at the start is checked before its
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import httpx
@@ -42,6 +42,15 @@ class IdentifiedCluster(NamedTuple):
     all workers can read the oldest one's records."""
     notes: tuple[str, ...] = ()
     """Sentences about workers that differ, that start, or that do not answer."""
+    is_named: bool = False
+    """True if the user names the release."""
+
+    @property
+    def origin(self) -> str:
+        """Origin of the release, as the end of a sentence about it."""
+        if self.is_named:
+            return "named with --release"
+        return "found out at its start (restart it after an upgrade of the workers)"
 
     @property
     def cluster_id(self) -> str | None:
@@ -85,7 +94,7 @@ async def identify_cluster(
         if len(reported) > 1:
             planned = f"commands are planned as {release.release}"
             notes.append(f"the workers run {', '.join(sorted(reported))}: {planned}")
-        return IdentifiedCluster(workers, release, tuple(notes))
+        return IdentifiedCluster(workers, release, tuple(notes), is_named=True)
     versions = sorted(reported, key=_age)
     if len(versions) > 1:
         notes.append(
@@ -196,17 +205,21 @@ def admission(
     cluster: IdentifiedCluster,
     compared: Iterable[str],
     follower: Follower | None = None,
+    on_identified: Callable[[WorkerInfo], None] | None = None,
 ) -> WorkerAdmission:
     """Return the admission of `compared` workers, and of each worker that later proves to belong.
 
-    Without a follower, no further worker can prove that.
+    Without a follower, no further worker can prove that. `on_identified` is called with each worker
+    that has proved to belong.
     """
 
     async def check(name: str, is_compared: bool) -> LogError | None:
         try:
-            worker = await _identified(client, cluster, name)
+            worker = await identify_worker(client, cluster, name)
             if not is_compared:
                 await _compare(client, cluster, follower, worker)
+            if on_identified is not None:
+                on_identified(worker)
         except LogError as failure:
             return failure
         return None
@@ -214,7 +227,15 @@ def admission(
     return WorkerAdmission(compared, check)
 
 
-async def _identified(client: ConnectClient, cluster: IdentifiedCluster, name: str) -> WorkerInfo:
+async def identify_worker(
+    client: ConnectClient, cluster: IdentifiedCluster, name: str
+) -> WorkerInfo:
+    """Identify the worker with a URL.
+
+    Raises:
+        LogUnavailable: it cannot be reached, or is not ready.
+        LogNotUsable: it is no worker of the Kafka cluster.
+    """
     answer = await client.root(name)
     if isinstance(answer, str):
         raise LogUnavailable(f"{name} cannot be reached: {answer}")

@@ -43,12 +43,11 @@ STEP_PREFIXES = {
 """Prefixes of the step names of a creation with offsets, by command."""
 
 _TOO_OLD = (
-    "{} needs workers of Connect 3.7 or later, and those of this cluster run {}: leave it out, and "
-    "{}"
+    "{} needs workers of Connect 3.7 or later, and this service plans as {}: leave it out, and {}"
 )
 _KEEPS_OFFSETS = (
-    "An undo of offsets needs workers of Connect 3.6 or later, and those of this cluster run {}: "
-    "undo without offsets=true"
+    "An undo of offsets needs workers of Connect 3.6 or later, and this service plans as {}: undo "
+    "without offsets=true"
 )
 
 
@@ -132,9 +131,12 @@ _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 class ClusterPlanner:
     """Plans commands as a worker of the cluster decides them; writes nothing."""
 
-    def __init__(self, context: Context, client: ConnectClient) -> None:
+    def __init__(self, context: Context, client: ConnectClient, origin: str) -> None:
+        """`origin`: that of the release (`IdentifiedCluster.origin`)."""
         self.context = context
         self._client = client
+        self._release = f"{context.profile.release}, {origin}"
+        """Release and its origin, for refusals."""
 
     async def plan(self, state: ClusterState, command: AnyCommand) -> Plan | Rejected:
         """Plan a command by a state of the cluster's release."""
@@ -146,7 +148,7 @@ class ClusterPlanner:
         planned = await self._decided(state, command, self.context)
         is_lacking = isinstance(planned, Rejected) and planned.reason is Reason.NOT_OFFERED
         if is_lacking and isinstance(command, RestoreConnector) and command.offsets is not None:
-            return Rejected(Reason.INVALID, _KEEPS_OFFSETS.format(self.context.profile.release))
+            return Rejected(Reason.INVALID, _KEEPS_OFFSETS.format(self._release))
         return planned
 
     async def validated(self, command: AnyCommand) -> Rejected | None:
@@ -192,10 +194,10 @@ class ClusterPlanner:
             return refused
         able = profile.creates_in_state and profile.alters_offsets
         if command.initial_offsets is not None and not able:
-            text = _TOO_OLD.format("initial_offsets", profile.release, "create the connector alone")
+            text = _TOO_OLD.format("initial_offsets", self._release, "create the connector alone")
             return Rejected(Reason.INVALID, text)
         if command.initial_state is not None and not profile.creates_in_state:
-            text = _TOO_OLD.format("initial_state", profile.release, "pause the connector later")
+            text = _TOO_OLD.format("initial_state", self._release, "pause the connector later")
             return Rejected(Reason.INVALID, text)
         return None
 

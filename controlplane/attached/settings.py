@@ -1,6 +1,9 @@
 """Settings of an attached cluster: workers, credentials for them, time limits."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from controlplane.settings.security import Secret
 
@@ -44,3 +47,7 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
     records_ms: int = 5_000
     """Longest time in ms that planned records may take to appear after the worker's answer. A
     worker answers a reset of active topics before it writes."""
+
+    release_check_ms: Annotated[int, Meta(ge=1)] = 60_000
+    """Time in ms between two requests for the release of each worker. A rolling upgrade takes
+    minutes, and one check costs one short request per worker."""

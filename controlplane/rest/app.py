@@ -28,18 +28,20 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
+from controlplane.core.releases.profiles import NEWEST, Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.notices import info_check
 from controlplane.observe import Logger, silent
-from controlplane.rest.endpoints.router import ListenerEndpoints, key_of, methods_of, route
+from controlplane.rest.endpoints.router import ListenerEndpoints, find, key_of, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
     BodyCutOff,
     InvalidParameter,
     MissingMediaType,
+    NoSuchMethod,
+    NoSuchPath,
     NotReady,
     RequestFailed,
     RestError,
@@ -47,7 +49,7 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.http.messages import RequestInfo, request_info, response
 from controlplane.rest.jetty_errors import ServerRefusal
-from controlplane.rest.requests import Call, ExpectedMedia, Request, as_accepted
+from controlplane.rest.requests import Call, ExpectedMedia, Request, RequestTarget, as_accepted
 from controlplane.rest.responders import RESPONDERS
 from controlplane.rest.service import Service
 
@@ -164,7 +166,10 @@ class App:
         if request.profile is not None:
             Profile.of(request.profile)  # refuses an unknown release
         service, profile, target = self._service, info.profile, info.target
-        methods, endpoint, names, notice = route(request, target, profile, self._offering)
+        try:
+            methods, endpoint, names, notice = route(request, target, profile, self._offering)
+        except (NoSuchPath, NoSuchMethod) as error:
+            return error.answer().with_notices(self._lacking_notices(request, target))
         if endpoint is None:
             return allowed(methods_of(methods), request.headers.get("accept", ""))
         body = None
@@ -184,6 +189,23 @@ class App:
         media_type = as_accepted(answer.content_type, request.headers.get("accept", ""))
         same = media_type == answer.content_type
         return answer if same else answer._replace(content_type=media_type)
+
+    def _lacking_notices(self, request: Request, target: RequestTarget) -> tuple[str, ...]:
+        """Return a notice if only the root's release lacks a request, and that release may change.
+
+        The answer itself is a worker's.
+        """
+        service = self._service
+        if service.dialect_origin is None or request.profile is not None:
+            return ()
+        try:
+            offered, _ = find(target.segments, request.target, Profile.of(NEWEST))
+        except NoSuchPath:
+            return ()
+        if request.method not in offered:
+            return ()
+        release = service.dialect.release
+        return (f"this service answers as Connect {release}, {service.dialect_origin}",)
 
     def _log_notices(self) -> tuple[str, ...]:
         """Return notices about the log: commands are fenced, or the log is not followed."""

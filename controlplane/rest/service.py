@@ -241,6 +241,8 @@ class Service(NamedTuple):
     """Workers that answer about plugins and validate configs; None: this service does."""
     trail: ReadableLog | None = None
     """Log with the command topic; None: `log` has it."""
+    dialect_origin: str | None = None
+    """Origin of `dialect`, for notices about requests that it lacks; None: no such notices."""
 
     def behind_metrics(self) -> "Service":
         """Return the service with `/metrics` in front of its application."""
@@ -273,6 +275,7 @@ def compose(  # noqa: PLR0913 - parts, by name
     worker_metrics: WorkerMetrics | None = None,
     workers: Workers | None = None,
     trail: ReadableLog | None = None,
+    dialect_origin: str | None = None,
 ) -> Service:
     """Build the service of a log; every program that serves a log calls this.
 
@@ -299,4 +302,5 @@ def compose(  # noqa: PLR0913 - parts, by name
         worker_metrics=worker_metrics,
         workers=workers,
         trail=trail,
+        dialect_origin=dialect_origin,
     )

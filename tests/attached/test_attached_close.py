@@ -16,7 +16,7 @@ from controlplane.core.commands import AnyCommand, PauseConnector, ResumeConnect
 from controlplane.core.context import Context
 from controlplane.logs.memory import MemoryLog
 from controlplane.plugins import catalogued
-from tests.attached.test_follow_up import PROFILE, TOPICS, followed
+from tests.attached.test_follow_up import ORIGIN, PROFILE, TOPICS, followed
 from tests.outages import until
 from tests.worker.worker_fixture import RecordedNotices
 
@@ -40,7 +40,9 @@ async def test_a_closing_plane_sends_no_command_that_waits() -> None:
     )
     identity = ClusterIdentity(None, TOPICS.config)
     trail = await Trail.open(MemoryLog(), TOPICS.commands, identity, 0)
-    planner = ClusterPlanner(Context(profile=PROFILE, plugins=catalogued(trusting=True)), client)
+    planner = ClusterPlanner(
+        Context(profile=PROFILE, plugins=catalogued(trusting=True)), client, ORIGIN
+    )
     around = AttachedSurroundings(RecordedNotices())
     async with followed() as (log, _):
         async with AttachedPlane.open(client, planner, log, trail, around) as plane:

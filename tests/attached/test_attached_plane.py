@@ -39,7 +39,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plugins import catalogued
 from controlplane.rest.errors import WorkerAnswer
-from tests.attached.test_follow_up import PROFILE, TOPICS, QuickLog, followed
+from tests.attached.test_follow_up import ORIGIN, PROFILE, TOPICS, QuickLog, followed
 from tests.outages import until
 from tests.worker.worker_fixture import RecordedNotices
 
@@ -120,7 +120,9 @@ async def steered(
     client = ConnectClient(workers, LIMITS)
     identity = ClusterIdentity(None, TOPICS.config)
     trail = await Trail.open(MemoryLog(), TOPICS.commands, identity, 0)
-    planner = ClusterPlanner(Context(profile=profile, plugins=catalogued(trusting=True)), client)
+    planner = ClusterPlanner(
+        Context(profile=profile, plugins=catalogued(trusting=True)), client, ORIGIN
+    )
     async with followed(profile) as (follow_up, log):
         yield SteeredLog(log, follow_up, trail, planner, client, sent)
 
@@ -359,7 +361,9 @@ async def test_a_validation_of_another_form_refuses_the_plan(body: bytes) -> Non
     transport = httpx.MockTransport(lambda _: reply)
     workers = {"http://w": httpx.AsyncClient(base_url="http://w", transport=transport)}
     context = Context(profile=PROFILE, plugins=catalogued(trusting=True))
-    refused = await ClusterPlanner(context, ConnectClient(workers, LIMITS)).validated(CREATION)
+    refused = await ClusterPlanner(context, ConnectClient(workers, LIMITS), ORIGIN).validated(
+        CREATION
+    )
     assert refused is not None
     assert refused.sentence.startswith("A worker's validation has an unknown form")
 
@@ -425,7 +429,7 @@ async def test_a_failed_validation_is_no_invalid_config(status: int, reason: Rea
     transport = httpx.MockTransport(worker)
     async with httpx.AsyncClient(base_url="http://w", transport=transport) as http:
         client = ConnectClient({"http://w": http}, LIMITS)
-        planner = ClusterPlanner(Context(profile=PROFILE, plugins=catalogued()), client)
+        planner = ClusterPlanner(Context(profile=PROFILE, plugins=catalogued()), client, ORIGIN)
         refused = await planner.validated(PutConfig("orders", CONFIG))
     assert refused is not None
     assert refused.reason is reason

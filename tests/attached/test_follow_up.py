@@ -19,6 +19,8 @@ from tests.patience import PATIENCE_S
 TOPICS = Topics()
 PARTITIONS = {TOPICS.config: 1, TOPICS.offsets: 2, TOPICS.status: 1}
 PROFILE = Profile.of("3.9.1")
+ORIGIN = "found out at its start"
+"""Origin of the release of a planner."""
 SLOW = FollowerLimits(gather_ms=PATIENCE_S * 1_000)
 """A gather window that no test waits for: each wait for a command's records must skip it."""
 

@@ -19,6 +19,7 @@ from tests.attached.test_attached_plane import (
     refusing,
     steered,
 )
+from tests.attached.test_follow_up import ORIGIN
 from tests.outages import until
 
 STOPPED = CreateConnector("orders", CONFIG, Target.STOPPED)
@@ -49,7 +50,9 @@ async def test_older_workers_get_no_such_creation(
     assert answer == planned == cluster.planner.lacking(command)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.INVALID
-    assert answer.sentence.startswith(f"{sentence}, and those of this cluster run {release}: ")
+    assert answer.sentence.startswith(
+        f"{sentence}, and this service plans as {release}, {ORIGIN}: "
+    )
     assert trace.refused is not None
 
 
@@ -107,6 +110,6 @@ async def test_an_undo_of_offsets_is_refused_before_its_first_request(release: s
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.INVALID
     assert answer.sentence == (
-        "An undo of offsets needs workers of Connect 3.6 or later, and those of this cluster run "
-        f"{release}: undo without offsets=true"
+        "An undo of offsets needs workers of Connect 3.6 or later, and this service plans as "
+        f"{release}, {ORIGIN}: undo without offsets=true"
     )

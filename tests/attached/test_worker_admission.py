@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -24,10 +24,12 @@ from controlplane.core.state import Topics
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import OpenedLog
 from controlplane.logs.memory import MemoryLog
+from controlplane.notices import Notices
 from controlplane.observe import silent
 from controlplane.projection.limits import FollowerLimits
 from controlplane.read_only.read_only_service import ReadOnlySettings
 from controlplane.rest.endpoints.router import EndpointSet
+from controlplane.rest.service import Service
 from tests.attached.test_attached_plane import CONFIG, config_record
 
 BRIEF = ConnectSettings(patience_ms=40, retry_ms=1, read_on_ms=1, records_ms=1)
@@ -47,6 +49,7 @@ class SwitchedWorker:
         """Error of each request; None: the worker answers."""
         self.root: httpx.Response | None = None
         """Answer to `GET /`; None: that of a worker of this cluster."""
+        self.version = "3.9.1"
         self.paths: list[str] = []
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -60,7 +63,7 @@ class SwitchedWorker:
         if request.url.path == "/" and self.root is not None:
             return self.root
         if request.url.path == "/":
-            root = {"version": "3.9.1", "kafka_cluster_id": self.cluster_id}
+            root = {"version": self.version, "kafka_cluster_id": self.cluster_id}
             return httpx.Response(200, json=root)
         if request.method == "GET":
             shown: dict[str, Any] = {name: {"info": {"config": CONFIG}} for name in self.connectors}
@@ -71,13 +74,36 @@ class SwitchedWorker:
 REFUSED = httpx.ConnectError("refused")
 
 
+class AttachedParts(NamedTuple):
+    """Client of an attached service, and the service."""
+
+    client: ConnectClient
+    service: Service
+
+
 @asynccontextmanager
 async def attached(
     *workers: SwitchedWorker, cluster_id: str = "here"
 ) -> AsyncIterator[ConnectClient]:
-    """Client of a service that is attached to these workers (`http://w0`, `http://w1`).
+    """Client of a service that is attached to these workers (`attached_parts`)."""
+    async with attached_parts(*workers, cluster_id=cluster_id) as parts:
+        for worker in workers:
+            worker.paths.clear()
+        yield parts.client
 
-    The topics are of Kafka cluster `cluster_id`, and have connector `orders`.
+
+@asynccontextmanager
+async def attached_parts(
+    *workers: SwitchedWorker,
+    cluster_id: str = "here",
+    limits: ConnectSettings = BRIEF,
+    notices: Notices | None = None,
+    release: Profile | None = None,
+) -> AsyncIterator[AttachedParts]:
+    """Service that is attached to these workers (`http://w0`, `http://w1`).
+
+    The topics are of Kafka cluster `cluster_id`, and have connector `orders`. `release` is the one
+    that the user names.
     """
     log, topics = MemoryLog(), Topics()
     for topic in (topics.config, topics.offsets, topics.status):
@@ -89,21 +115,19 @@ async def attached(
             url, transport = f"http://w{number}", httpx.MockTransport(worker)
             http = httpx.AsyncClient(base_url=url, transport=transport)
             clients[url] = await stack.enter_async_context(http)
-        client = ConnectClient(clients, BRIEF)
-        service = attached_service(
+        client = ConnectClient(clients, limits)
+        cluster = await identify_cluster(client, release)
+        opening = attached_service(
             OpenedLog(log, "dump", cluster_id=cluster_id),
             ReadOnlySettings(
-                topics, Context(profile=Profile.of("3.9.1")), FollowerLimits(), EndpointSet.ALL
+                topics, Context(profile=cluster.profile), FollowerLimits(), EndpointSet.ALL
             ),
             client=client,
-            cluster=await identify_cluster(client),
+            cluster=cluster,
             trail_log=MemoryLog(),
-            around=AttachedSurroundings(silent(), limits=BRIEF),
+            around=AttachedSurroundings(notices or silent(), limits=limits),
         )
-        await stack.enter_async_context(service)
-        for worker in workers:
-            worker.paths.clear()
-        yield client
+        yield AttachedParts(client, await stack.enter_async_context(opening))
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from controlplane.core.commands import CommandRequest
+from controlplane.rest.errors import NOTICE
 from tests.attached.test_attached_plane import MAYBE_SET, SET
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
@@ -178,7 +179,7 @@ async def test_a_creation_with_refused_offsets_changes_nothing(cluster: SteeredC
 async def test_workers_of_3_4_get_no_such_request(tmp_path: Path) -> None:
     """`serve --connect-url` refuses what 3.4 lacks; its other answers are the worker's."""
     create = {"name": "old", "config": CONFIG}
-    sentence = "{} needs workers of Connect 3.7 or later, and those of this cluster run 3.4.1: "
+    sentence = "{} needs workers of Connect 3.7 or later, and this service plans as 3.4.1, found "
     async with up("3.9.1", tmp_path) as broker, KafkaWorker("3.4.1", broker) as worker:
         cluster = SteeredCluster(broker, worker)
         async with (
@@ -202,6 +203,8 @@ async def test_workers_of_3_4_get_no_such_request(tmp_path: Path) -> None:
                 theirs = await cluster.ask(method, path, body)
                 assert ours.status_code == theirs.status_code == httpx.codes.NOT_FOUND
                 assert ours.content == theirs.content
+                notice = "this service answers as Connect 3.4.1, found out at its start"
+                assert ours.headers[NOTICE].startswith(notice)
             await rest.put("/connectors/old/config", json=CONFIG | {"tasks.max": "2"})
             moved = (await ended(rest))["records"][-1]
             await rest.put("/connectors/old/config", json=CONFIG | {"tasks.max": "1"})
