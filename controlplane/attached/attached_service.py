@@ -1,6 +1,6 @@
 """Service of an attached cluster: reads from its topics, commands through its workers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -72,7 +72,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         await follower.state(cluster.profile)
         with follower.pinned(cluster.profile), follow_up.open():
             compared = await check_topics(client, cluster, follower, around.limits)
-            await _check_group(opened, settings, cluster)
+            await _check_group(opened, settings, cluster, around.note)
             watch = ReleaseWatch(cluster, around.notices)
             client.admission = admission(client, cluster, compared, follower, watch.update)
             identity = ClusterIdentity(opened.cluster_id, config_topic)
@@ -100,9 +100,12 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
 
 
 async def _check_group(
-    opened: OpenedLog, settings: ReadOnlySettings, cluster: IdentifiedCluster
+    opened: OpenedLog,
+    settings: ReadOnlySettings,
+    cluster: IdentifiedCluster,
+    note: Callable[[str], object],
 ) -> None:
-    """Check the Connect group of the workers, if the log is in Kafka.
+    """Check the Connect group of the workers, if the log is in Kafka; note what is not checked.
 
     Raises:
         LogNotUsable: the group is not that of the settings, or of the config topic.
@@ -110,7 +113,8 @@ async def _check_group(
     if opened.form == "kafka":
         groups = cast("KafkaReader", opened.log).groups
         group_id = named_group(settings)
-        await check_group(groups, cluster.workers, settings.topics.config, group_id)
+        config_topic = settings.topics.config
+        await check_group(groups, cluster.workers, config_topic, group_id, note)
 
 
 def named_group(settings: ReadOnlySettings) -> str | None:

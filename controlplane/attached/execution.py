@@ -55,6 +55,10 @@ async def _no_listener(_request: CommandRequest, _step: str) -> None:
     """Ignore the request."""
 
 
+def _no_note(_note: str) -> None:
+    """Ignore a note of the start."""
+
+
 class AttachedSurroundings(NamedTuple):
     """Dependencies of an attached plane; tests replace them."""
 
@@ -67,6 +71,8 @@ class AttachedSurroundings(NamedTuple):
     """Interval and retention of the trail; it has no snapshots."""
     commands_waiting: int = CommandLimits().commands_waiting
     """Maximum commands that run or wait (`controller.commands.waiting`)."""
+    note: Callable[[str], object] = _no_note
+    """Prints a warning of the start; it gets the sentence."""
 
 
 ACCEPTED = "accepted"

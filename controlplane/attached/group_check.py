@@ -5,7 +5,7 @@ groups differ. The check is best effort. This user may lack the right to describ
 members advertise other URLs than `connect.url`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import httpx
@@ -18,13 +18,23 @@ if TYPE_CHECKING:
     # A program without a Kafka client may import this module.
     from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupWorker
 
+_UNCHECKED = (
+    "the group.id of {} is not checked, because these Connect groups rebalance or have no workers: "
+    "{}. Start again later if the group.id may be wrong"
+)
+
 
 async def check_group(
-    groups: "GroupAdmin", workers: Iterable[WorkerInfo], config_topic: str, group_id: str | None
+    groups: "GroupAdmin",
+    workers: Iterable[WorkerInfo],
+    config_topic: str,
+    group_id: str | None,
+    note: Callable[[str], object],
 ) -> None:
     """Check that the group of each worker may be that of the config topic.
 
-    `group_id`: group that the settings name; None: they name none.
+    `group_id`: group that the settings name; None: they name none. `note` gets a sentence about
+    each worker that is not checked because its group may rebalance.
 
     Raises:
         LogNotUsable: a group has read more than the topic has, or is not `group_id`.
@@ -34,8 +44,11 @@ async def check_group(
         end = (await groups.ends([(config_topic, 0)]))[config_topic, 0].offset
     except LogError:
         return
+    unstable = ", ".join(safe(group) for group, joined in members.items() if not joined)
     for worker in workers:
         joined_groups = dict(_joined(worker.url, members))
+        if unstable and not joined_groups:
+            note(_UNCHECKED.format(worker.url, unstable))
         if len(joined_groups) != 1:
             continue
         ((group, offset),) = joined_groups.items()

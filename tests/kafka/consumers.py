@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka.protocol.group import JoinGroupRequest
 
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.cluster import Cluster, addresses
@@ -18,6 +19,9 @@ SESSION_MS = 6_000
 """The shortest session that a broker allows by default: a killed member stays for so long."""
 
 POLL_S = 0.05
+
+HALF_JOINED_MS = 300_000
+"""Session of a member that never completes its join; a broker allows at most 30 minutes."""
 
 
 @asynccontextmanager
@@ -51,6 +55,31 @@ async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIO
         yield consumer
     finally:
         await consumer.stop()
+
+
+async def join_half(broker: Broker, group: str, protocol_type: str = "connect") -> None:
+    """Join a new group without its second request: it rebalances until `HALF_JOINED_MS` is over."""
+    times = HALF_JOINED_MS, HALF_JOINED_MS
+    async with _cluster_of(broker) as cluster:
+        (node,) = (await cluster.layout([])).brokers
+        member = ""
+        for _ in range(2):  # from version 4 on, the first answer only has the id of the member
+            protocols = [("default", b"")]
+            request = JoinGroupRequest(group, *times, member, None, protocol_type, protocols)
+            answer = await cluster.send(node, request)
+            member = answer.member_id
+            if not answer.error_code:
+                return
+    raise AssertionError(answer)
+
+
+@asynccontextmanager
+async def _cluster_of(broker: Broker) -> AsyncIterator[Cluster]:
+    cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
 
 
 def java_consumer(broker: Broker, topic: str, group: str, **settings: object) -> JavaProgram:

@@ -23,7 +23,7 @@ from tests.cli.command_calls import call, shell
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import up
-from tests.kafka.consumers import POLL_S, consuming, groups_of
+from tests.kafka.consumers import POLL_S, consuming, groups_of, join_half
 from tests.kafka.producer import create_topic, reading, writer
 from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_consumer_groups import BOB
@@ -167,17 +167,19 @@ async def test_the_topic_of_an_equal_cluster_is_refused(cluster: RunningPair) ->
         key, value = b"connector-archive", json.dumps({"properties": config}).encode()
         await out.put("equal-configs", 0, key, value)
     async with groups_of(broker.bootstrap) as groups:
+        notes: list[str] = []
         (member,) = await described(groups, "connect-cluster")
         infos = [WorkerInfo(worker.url, RELEASE, None)]
         for group_id in (None, "connect-cluster"):
-            await check_group(groups, infos, "connect-configs", group_id)
+            await check_group(groups, infos, "connect-configs", group_id, notes.append)
         with pytest.raises(LogNotUsable, match="of group connect-cluster instead of another:"):
-            await check_group(groups, infos, "connect-configs", "another")
+            await check_group(groups, infos, "connect-configs", "another", notes.append)
         hidden = [WorkerInfo("http://behind-nat:8083", RELEASE, None)]
-        await check_group(groups, hidden, "equal-configs", "another")
+        await check_group(groups, hidden, "equal-configs", "another", notes.append)
     async with groups_of(broker.address("SASL_PLAINTEXT"), BOB) as groups:  # without rights
         assert await groups.connect_groups() == {}
-        await check_group(groups, infos, "equal-configs", "another")
+        await check_group(groups, infos, "equal-configs", "another", notes.append)
+    assert notes == []
     sentence = (
         f"its group connect-cluster has read a config topic up to offset {member.config_offset}, "
         "and this topic ends at 1; check --connect-url"
@@ -185,6 +187,28 @@ async def test_the_topic_of_an_equal_cluster_is_refused(cluster: RunningPair) ->
     with pytest.raises(LogNotUsable, match=sentence):
         async with attached_to(broker, [worker], topics=Topics(config="equal-configs")):
             raise AssertionError("attached to another cluster")
+
+
+async def test_a_wrong_group_id_is_refused(cluster: RunningPair, tmp_path: Path) -> None:
+    """`serve` refuses a file with another `group.id`; it warns that it cannot check each worker."""
+    broker, worker = cluster
+    async with groups_of(broker.bootstrap) as groups:
+        await described(groups, "connect-cluster")
+    await join_half(broker, "half-joined")
+    file = tmp_path / "worker.properties"
+    file.write_text(re.sub("(?m)^group.id=.*", "group.id=another", worker.config.read_text()))
+    hidden = worker.url.replace("127.0.0.1", "localhost")  # no worker advertises this URL
+    words = ("serve", f"kafka://{broker.bootstrap}", "--port", "0", "--worker-properties", file)
+    result = await asyncio.to_thread(shell, *words, "--connect-url", f"{hidden},{worker.url}")
+    assert result.code == 2, result
+    sentence = "is a worker of group connect-cluster instead of another: check --connect-url and"
+    assert f"{worker.url} {sentence} group.id" in result.err.splitlines()[-1]
+    (note,) = (line for line in result.err.splitlines() if "not checked" in line)
+    assert note == (
+        f"Warning: kafka://{broker.bootstrap}: the group.id of {hidden} is not checked, because "
+        "these Connect groups rebalance or have no workers: half-joined. "
+        "Start again later if the group.id may be wrong"
+    )
 
 
 async def described(groups: GroupAdmin, group: str) -> tuple[GroupWorker, ...]:

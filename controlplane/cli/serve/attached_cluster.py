@@ -5,6 +5,7 @@ Commands go to the workers of that cluster. The trail is a log of our own with e
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -76,8 +77,9 @@ async def attached(  # noqa: PLR0913 - parts, by name
         cluster = await identify_cluster(client, options.release, note_wait)
         opened = await open_log(where, reading.opening(exactly_once=exactly_once))
         await stack.enter_async_context(opened)
+        warn = partial(_warn, where)
         for problem in (*opened.problems, *cluster.notes):
-            note(f"Warning: {safe(where)}: {safe(problem)}")
+            warn(problem)
         trail = await _trail(settings, stack)
         served = read_only_settings(
             where,
@@ -87,7 +89,7 @@ async def attached(  # noqa: PLR0913 - parts, by name
             exactly_once=exactly_once,
         )
         around = AttachedSurroundings(
-            notices, limits=settings, upkeep=upkeep, commands_waiting=commands_waiting
+            notices, limits=settings, upkeep=upkeep, commands_waiting=commands_waiting, note=warn
         )
         yield await stack.enter_async_context(
             attached_service(
@@ -100,6 +102,10 @@ async def attached(  # noqa: PLR0913 - parts, by name
                 loggers=loggers,
             )
         )
+
+
+def _warn(where: str, problem: str) -> None:
+    note(f"Warning: {safe(where)}: {safe(problem)}")
 
 
 def _clients(
