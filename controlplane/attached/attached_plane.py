@@ -41,6 +41,7 @@ from controlplane.attached.interrupted_commands import (
 )
 from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
+from controlplane.attached.queued_request import QueuedRequest
 from controlplane.controller.admission import QueueLocks, job_to_join, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
@@ -60,23 +61,6 @@ from controlplane.rest.errors import WorkerAnswer
 
 PROBE_S = 5
 """Longest time in seconds for each probe of the health check: of the trail, and of a worker."""
-
-
-class _QueuedRequest:
-    """A command that waits or runs; callers that send the same key share it."""
-
-    task: "asyncio.Task[None]"
-
-    def __init__(self, request: CommandRequest) -> None:
-        self.request = request
-        self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
-        self.callers = 0
-        """Number of callers that wait for the answer."""
-        self.begun = False
-        """True once it has the connector's lock: from then on, a request may be sent."""
-        self.since_ms = request.at_ms
-        self.took_ms = 0
-        """Time in ms from the moment at which it has the connector's lock to its answer."""
 
 
 class AttachedPlane:
@@ -100,7 +84,7 @@ class AttachedPlane:
         self._locks = locks = QueueLocks(around.commands_waiting)
         self._cut_off = CutOffCommands(self._execution, log, trail, around, locks)
         self._idle = log.idle
-        self._running: dict[str, _QueuedRequest] = {}
+        self._running: dict[str, QueuedRequest] = {}
         self._closed = False
         limits = around.limits
         # The longest case of one request: attempts in vain, then no answer, then a look-up in a log
@@ -210,7 +194,8 @@ class AttachedPlane:
         Raises:
             TooMany: too many commands wait.
             TimedOut: there is no answer within the longest time that one request to the workers
-                takes. The command goes on.
+                takes. The command goes on. A command is refused instead if it waits for one that
+                cannot be ended.
             LogError: the trail cannot be written, and nothing was done.
         """
         del profile
@@ -250,20 +235,34 @@ class AttachedPlane:
 
     # --- one command ------------------------------------------------------------------------------
 
-    async def _answer_of(self, job: _QueuedRequest) -> AttachedAnswer:
+    async def _answer_of(self, job: QueuedRequest) -> AttachedAnswer:
         """Wait for the answer to a command; callers with the same key share it."""
         job.callers += 1
+        patience_s = self._around.limits.patience_ms / 1_000
         try:
-            async with asyncio.timeout(self._patience_s):
-                return await asyncio.shield(job.answer)
-        except TimeoutError:
-            raise TimedOut("Request timed out; it goes on, and may still succeed") from None
+            for wait_s in (patience_s, self._patience_s - patience_s):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        return await asyncio.shield(job.answer)
+                refused = self._refuse_blocked(job)
+                if refused is not None:
+                    return refused
+            raise TimedOut("Request timed out; it goes on, and may still succeed")
         except asyncio.CancelledError:
             if job.callers == 1 and not job.begun:
                 job.task.cancel()
             raise
         finally:
             job.callers -= 1
+
+    def _refuse_blocked(self, job: QueuedRequest) -> Rejected | None:
+        """Refuse a command that waits for one that cannot be ended yet; None: it goes on."""
+        refused = None if job.begun else self._cut_off.refusal(job.request.command)
+        if refused is not None and not job.answer.done():  # else another caller has done so
+            self._answer_callers(job, refused)
+            self._report(job, refused, None)
+            job.task.cancel()
+        return refused
 
     def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
         """Answer of the command that had this id before; None: it is new.
@@ -282,8 +281,8 @@ class AttachedPlane:
             return Rejected(Reason.CONFLICT, UNDER_WAY.format(request.command_id))
         return answer or command_log.other_command(request)
 
-    def _begin(self, request: CommandRequest) -> _QueuedRequest:
-        job = _QueuedRequest(request)
+    def _begin(self, request: CommandRequest) -> QueuedRequest:
+        job = QueuedRequest(request)
         if self._locks.is_held(queue_of(request.command)):
             # The connector's earlier command may hold the lock while it waits for an idle moment.
             # This call ends that wait, so that the new command gets the lock sooner.
@@ -293,7 +292,7 @@ class AttachedPlane:
         job.task.add_done_callback(lambda task: self._ended(job, task))
         return job
 
-    def _ended(self, job: _QueuedRequest, task: "asyncio.Task[None]") -> None:
+    def _ended(self, job: QueuedRequest, task: "asyncio.Task[None]") -> None:
         """Forget a command that has ended; without an answer, its callers get the error."""
         self._running.pop(job.request.command_id, None)
         error = None if task.cancelled() else task.exception()
@@ -304,7 +303,7 @@ class AttachedPlane:
             job.answer.set_exception(error or Closed("Worker is shutting down"))
             job.answer.exception()  # marks it as retrieved: no caller may be left
 
-    async def _run(self, job: _QueuedRequest) -> None:
+    async def _run(self, job: QueuedRequest) -> None:
         """Hold the lock of the connector until the command's records are compared with the plan.
 
         The answer leaves before the record *finished* is written. If the process is killed before
@@ -344,7 +343,7 @@ class AttachedPlane:
         self._report(job, answer, comparison)
 
     async def _answered_and_folded(
-        self, job: _QueuedRequest, accepted: AcceptedCommand, answer: AttachedAnswer
+        self, job: QueuedRequest, accepted: AcceptedCommand, answer: AttachedAnswer
     ) -> tuple[bool, bool | None]:
         """Answer the callers, and wait for the fold.
 
@@ -387,7 +386,7 @@ class AttachedPlane:
             else:
                 return
 
-    def _answer_callers(self, job: _QueuedRequest, answer: AttachedAnswer) -> None:
+    def _answer_callers(self, job: QueuedRequest, answer: AttachedAnswer) -> None:
         """Give the answer to all callers of the command, and note the time that it took."""
         job.answer.set_result(answer)
         job.took_ms = self._around.now_ms() - job.since_ms
@@ -438,14 +437,14 @@ class AttachedPlane:
         """Name of the last request that was begun; empty if none was, or if there is only one."""
         return progress_of(self._trail.commands[request.command_id]).step
 
-    async def _end_later(self, job: _QueuedRequest, failure: Exception) -> None:
+    async def _end_later(self, job: QueuedRequest, failure: Exception) -> None:
         """Tell the callers that their command is cut off; end it as soon as the workers answer.
 
         The lock of the connector is held meanwhile, so no later command runs on a half done one.
         """
         why = str(failure).removesuffix(NOTHING_DONE)  # untrue: earlier requests were done
         job.answer.set_result(Rejected(Reason.FAILED, ENDED_LATER.format(why)))
-        await self._cut_off.end_with_retries(job.request)
+        await self._cut_off.end_with_retries(job.request, failure)
 
     async def _looked_up(self, accepted: AcceptedCommand, why: str) -> AttachedAnswer:
         """Answer of a command whose outcome no worker has reported, from the cluster's log."""
@@ -474,7 +473,7 @@ class AttachedPlane:
         return await self._log.compared(Plan(()), accepted.since, connector)
 
     def _report(
-        self, job: _QueuedRequest, answer: AttachedAnswer, comparison: Comparison | None
+        self, job: QueuedRequest, answer: AttachedAnswer, comparison: Comparison | None
     ) -> None:
         """Write the one line about a command to the log of the service."""
         command = job.request.command

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.attached.command_trail import UNKNOWN, Trail, plan_of, progress_of
-from controlplane.attached.connect_client import OutcomeUnknown
+from controlplane.attached.connect_client import NOTHING_DONE, OutcomeUnknown
 from controlplane.attached.execution import (
     CHECK,
     AcceptedCommand,
@@ -22,7 +22,7 @@ from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.controller.admission import QueueLocks, queue_of, subject_of
 from controlplane.core.codec import command_log
-from controlplane.core.commands import CommandRequest, CreateConnector, RestoreConnector
+from controlplane.core.commands import AnyCommand, CommandRequest, CreateConnector, RestoreConnector
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
@@ -41,6 +41,11 @@ UNKNOWN_OUTCOME = (
 ENDED_LATER = (
     "{}: some requests of this command were sent. "
     "The command is completed or taken back once the workers answer (see GET /commands)"
+)
+
+NOT_ENDED = (
+    "The command {} ({}) of connector {} has not ended yet ({}). This command was not sent: "
+    "send it again later (see GET /commands)"
 )
 
 CUT_OFF = (
@@ -71,6 +76,8 @@ class CutOffCommands:
         self._around = around
         self._locks = locks
         self._closed = False
+        self._failing: dict[str, tuple[CommandRequest, str]] = {}
+        """Commands whose last attempt to end has failed, and the reason, by queue."""
 
     def close(self) -> None:
         """Begin no further attempt; the next process ends the commands that are left."""
@@ -99,23 +106,42 @@ class CutOffCommands:
                 except Exception as failure:  # noqa: BLE001 - the next process ends this command
                     self.warn_not_ended(request, failure)
 
-    async def end_with_retries(self, request: CommandRequest) -> None:
+    def refusal(self, command: AnyCommand) -> Rejected | None:
+        """Refusal of a command whose connector has a command that cannot be ended yet."""
+        failing = self._failing.get(queue_of(command))
+        if failing is None:
+            return None
+        request, reason = failing
+        tag = request.command.__struct_config__.tag
+        text = NOT_ENDED.format(request.command_id, tag, connector_of(request.command), reason)
+        return Rejected(Reason.CONFLICT, text)
+
+    async def end_with_retries(
+        self, request: CommandRequest, failure: Exception | None = None
+    ) -> None:
         """End a command once workers and log can be reached; else the next process ends it.
 
         `LogNotUsable` is retried too: a right can be granted again. Equal reasons in a row are
-        reported once. The caller holds the lock of the connector.
+        reported once. The caller holds the lock of the connector. `failure` is the one that has cut
+        the command off.
         """
-        reported = ""
-        while not self._closed:
-            try:
-                await self._end(request, self._trail.commands[request.command_id])
-            except (LogUnavailable, LogNotUsable, OutcomeUnknown) as failure:
-                if str(failure) != reported:
-                    self.warn_not_ended(request, failure)
-                reported = str(failure)
-                await asyncio.sleep(self._around.limits.retry_ms / 1_000)
-            else:
-                return
+        queue, reported = queue_of(request.command), ""
+        if failure is not None:
+            self._failing[queue] = request, _reason(failure)
+        try:
+            while not self._closed:
+                try:
+                    await self._end(request, self._trail.commands[request.command_id])
+                except (LogUnavailable, LogNotUsable, OutcomeUnknown) as failed:
+                    self._failing[queue] = request, _reason(failed)
+                    if str(failed) != reported:
+                        self.warn_not_ended(request, failed)
+                    reported = str(failed)
+                    await asyncio.sleep(self._around.limits.retry_ms / 1_000)
+                else:
+                    return
+        finally:
+            self._failing.pop(queue, None)
 
     def warn_not_ended(self, request: CommandRequest, failure: Exception) -> None:
         """Warn that the end of a command is not recorded yet."""
@@ -170,6 +196,11 @@ class CutOffCommands:
             if comparison.proves_plan:
                 return plan.outcome
         return Rejected(Reason.FAILED, CUT_OFF)
+
+
+def _reason(failure: Exception) -> str:
+    """Reason why a command has not ended; that nothing was done is untrue of earlier requests."""
+    return str(failure).removesuffix(NOTHING_DONE)
 
 
 def ending_of(answer: AttachedAnswer) -> dict[str, Any]:
