@@ -103,6 +103,24 @@ async def test_a_workers_file_is_enough(
     assert {row["name"] for row in result.json["connectors"]} == {"beat", "check", "copy"}
 
 
+async def test_hazards_of_a_cluster_are_listed(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry]
+) -> None:
+    """A poisonous record in Kafka is listed with its position; `--fail` exits with 1."""
+    topics, where = await copied(broker, new_topic, entries), f"kafka://{broker.bootstrap}"
+    words = ("inspect", where, *topics, "--hazards", "-o", "json")
+    before = (await run(*words)).json
+    config = topics[topics.index("--config-topic") + 1]
+    async with writer(broker) as out:
+        await out.put(config, 0, b"connector-poison", b"{}")
+    async with reading(broker.bootstrap) as reader:
+        ((end,),) = (await reader.ends([config])).values()
+    result = await run(*words, "--fail")
+    assert result.code == 1, result.err
+    (hazard,) = (row for row in result.json["hazards"] if row not in before["hazards"])
+    assert hazard["record"]["offset"] == end - 1
+
+
 def login(name: str) -> list[str]:
     """Login settings of a worker's file."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"

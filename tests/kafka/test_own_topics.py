@@ -8,7 +8,7 @@ bytes. Kafka's own stores and our fold must read the same from them.
 import time
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import pytest
@@ -186,6 +186,7 @@ async def own_log(
 
 async def test_every_command_writes_the_same_as_in_memory(broker: Broker, topics: Topics) -> None:
     """Outcomes and bytes are equal, except offsets and plans; only our own topic has headers."""
+    assert {type(command) for command in LIFE} == {*get_args(AnyCommand)}
     now_ms = time.time_ns() // 1_000_000
     memory = MemoryLog()
     log = await own_log(broker, topics)
