@@ -53,6 +53,32 @@ def test_services_are_those_of_the_composition() -> None:
     ]
 
 
+def test_grafana_reads_the_prometheus_of_the_composition() -> None:
+    """The one data source has the type that the dashboard asks for, and a service's address."""
+    (source,) = yaml.safe_load(_file("grafana-datasource.yaml").read_text())["datasources"]
+    port = services()["prometheus"]["ports"][0].rpartition(":")[2]
+    assert source["url"] == f"http://prometheus:{port}"
+    assert source["isDefault"] is True
+    variables = json.loads((DEPLOY / "dashboard.json").read_text())["templating"]["list"]
+    (variable,) = (each for each in variables if each["type"] == "datasource")
+    assert variable["query"] == source["type"] == "prometheus"
+
+
+def test_grafana_loads_the_dashboard() -> None:
+    """The one provider reads the folder to which the composition mounts the dashboard."""
+    (provider,) = yaml.safe_load(_file("grafana-dashboards.yaml").read_text())["providers"]
+    assert provider["type"] == "file"
+    folder = provider["options"]["path"]
+    targets = {source: target for name, source, target in mounts() if name == "grafana"}
+    assert targets["./dashboard.json"] == f"{folder}/dashboard.json"
+    home = services()["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{folder}/dashboard.json"
+    provisioning = "/etc/grafana/provisioning"
+    for kind in ("datasource", "dashboards"):
+        target = targets[f"./compose/grafana-{kind}.yaml"]
+        assert target.startswith(f"{provisioning}/{kind.removesuffix('s')}s/")
+
+
 def test_mounted_files_exist() -> None:
     """A volume is a file or folder of the repository, or is declared."""
     declared = document()["volumes"]

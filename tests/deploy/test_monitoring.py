@@ -207,6 +207,16 @@ def test_the_rules_are_valid() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_configuration_of_the_composition_is_valid(tmp_path: Path) -> None:
+    """`promtool` accepts the file beside the rules, as the composition mounts both."""
+    for file in (ALERTS.parent / "compose" / "prometheus.yaml", ALERTS):
+        shutil.copy(file, tmp_path)
+    command = ["promtool", "check", "config", str(tmp_path / "prometheus.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1 rule files found" in done.stdout
+
+
 def test_every_alert_has_a_description() -> None:
     """Each alert has a severity, a summary with a label of its series, and a description."""
     for rule in alerts():
