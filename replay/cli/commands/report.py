@@ -80,7 +80,9 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     task = _FactsTask(ReportTask(profile, towards, limits, requests=requests))
-    job = ClusterJob("collecting", task, ClusterFacts, past=True, task_of=task.of_cluster)
+    job = ClusterJob(
+        "collecting", task, ClusterFacts, past=True, task_of=task.of_cluster, notices_only=True
+    )
     cluster_results = run_for_each_cluster(inputs, job, options)
     if cluster_results.results:
         _write(file, cluster_results)

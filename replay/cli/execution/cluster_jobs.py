@@ -32,14 +32,13 @@ from controlplane.terminal.output import note
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
-from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
+from replay.cli.output.gap_warnings import tell
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, problem_lines
 from replay.cluster_records import ClusterRecords
-from replay.doubts import AnswerDoubts
+from replay.doubts import AnswerDoubts, doubt_sentences, gap_sentences
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
-from replay.gaps import OffsetGap
 
 T = TypeVar("T")
 
@@ -80,6 +79,11 @@ class ClusterJob(NamedTuple, Generic[T]):
     """True if the result is about the past, and not only about the state at the chosen moment."""
     task_of: Callable[[str], Callable[[ClusterRecords], T]] | None = None
     """Function that returns the task of a cluster, if `task` holds facts of other clusters."""
+    notices_only: bool = False
+    """True if the command prints gaps and doubts, and nothing else needs them.
+
+    Tasks then return a bounded number of sentences about them.
+    """
 
     def of_cluster(self, cluster: str) -> "ClusterJob[T]":
         """Return the job of one cluster, whose task holds no facts of other clusters.
@@ -92,6 +96,13 @@ class ClusterJob(NamedTuple, Generic[T]):
         return self._replace(task=self.task_of(cluster), task_of=None)
 
 
+class ClusterNotices(NamedTuple):
+    """Sentences about the gaps and doubts of a cluster; `SHOWN` limits their number."""
+
+    gaps: Sequence[str] = ()
+    doubts: Sequence[str] = ()
+
+
 class ClusterResults(NamedTuple, Generic[T]):
     """Results by cluster, in the order of the arguments."""
 
@@ -102,6 +113,8 @@ class ClusterResults(NamedTuple, Generic[T]):
     """Gaps of each cluster, where there are any."""
     doubts: dict[str, AnswerDoubts]
     """Doubts of each cluster, where there are any."""
+    notices: dict[str, ClusterNotices]
+    """Printed sentences about gaps and doubts of each cluster."""
 
     @property
     def code(self) -> int:
@@ -145,7 +158,7 @@ def run_for_each_cluster(
     With a single cluster, its error is raised. If the error is about a moment and the cluster is
     archived, the message names the cluster. Ctrl-C ends the command.
     """
-    cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {})
+    cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {}, {})
     named, resume = inputs, options.resume
     if options.executing.choice.is_spark:
         named, resume = _with_absolute_paths(inputs, options)
@@ -163,8 +176,8 @@ def run_for_each_cluster(
             for outcome in outcomes:
                 _add(cluster_results, log, outcome, alone=len(named) == 1)
             shown.advance(1)
-    tell_gaps(cluster_results.gaps)
-    tell_doubts({cluster: [doubts] for cluster, doubts in cluster_results.doubts.items()})
+    tell({cluster: notices.gaps for cluster, notices in cluster_results.notices.items()})
+    tell({cluster: notices.doubts for cluster, notices in cluster_results.notices.items()})
     for line in problem_lines(cluster_results.failed, len(inputs)):
         note(f"Error: {line}")
     return cluster_results
@@ -175,8 +188,9 @@ class _ClusterResult(NamedTuple, Generic[T]):
 
     result: T | None
     error: Exception | None = None
-    gaps: tuple[OffsetGap, ...] = ()
+    gaps: Sequence[str] = ()
     doubts: AnswerDoubts = AnswerDoubts()
+    notices: ClusterNotices = ClusterNotices()
 
 
 def _add(
@@ -186,12 +200,13 @@ def _add(
     *,
     alone: bool,
 ) -> None:
-    result, error, gaps, doubts = outcome
+    result, error, gaps, doubts, notices = outcome
     cluster = log.cluster
+    cluster_results.notices[cluster] = notices
     if doubts.doubts:
         cluster_results.doubts[cluster] = doubts
     if gaps:
-        cluster_results.gaps[cluster] = [gap.sentence for gap in gaps]
+        cluster_results.gaps[cluster] = [*gaps]
     if result is not None:
         cluster_results.results[cluster] = result
     elif error is not None and (alone or isinstance(error, ResultNotWritable)):
@@ -214,10 +229,13 @@ def _processed(
     log_input, job = item
     try:
         log = open_input(log_input)
+        result = _cluster_result(log_input, log, job, resume)
+        gaps = [gap.sentence for gap in log.gaps]
         doubts = log.past_doubts if job.past else log.doubts
-        yield _ClusterResult(
-            _cluster_result(log_input, log, job, resume), gaps=log.gaps, doubts=doubts
-        )
+        notices = ClusterNotices(gap_sentences(gaps), doubt_sentences([doubts]))
+        if job.notices_only:
+            gaps, doubts = [], AnswerDoubts()
+        yield _ClusterResult(result, gaps=gaps, doubts=doubts, notices=notices)
     except _INPUT as error:
         yield _ClusterResult(None, error)
 

@@ -8,9 +8,7 @@ from replay.doubts import AnswerDoubts, doubt_sentences, gap_sentences
 
 def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:
     """Print the gaps of each cluster to standard error."""
-    for cluster, sentences in gaps.items():
-        for sentence in gap_sentences(sentences):
-            note(f"{cluster}: {sentence}")
+    tell({cluster: gap_sentences(sentences) for cluster, sentences in gaps.items()})
 
 
 def tell_doubts(doubts: Mapping[str, Sequence[AnswerDoubts]]) -> None:
@@ -18,6 +16,11 @@ def tell_doubts(doubts: Mapping[str, Sequence[AnswerDoubts]]) -> None:
 
     JSON also has the doubts that `doubt_sentences` leaves out.
     """
-    for cluster, answers in doubts.items():
-        for sentence in doubt_sentences(answers):
+    tell({cluster: doubt_sentences(answers) for cluster, answers in doubts.items()})
+
+
+def tell(sentences_by_cluster: Mapping[str, Sequence[str]]) -> None:
+    """Print the sentences about each cluster to standard error."""
+    for cluster, sentences in sentences_by_cluster.items():
+        for sentence in sentences:
             note(f"{cluster}: {sentence}")

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.state import Topics
+from replay.archive.appender import Appender
 from replay.archive.segments.segment_files import SIZES
+from replay.archive.stores.store import FolderStore
+from replay.doubts import SHOWN
 from replay.engine.executors import ProcessExecutor, SerialExecutor, unpacked
 from replay.engine.spark import task_output_codec
 from replay.engine.spark.executor import ITEMS, WAVE, SparkExecutor, carried_out
@@ -88,22 +92,31 @@ def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: P
     assert len(kept[0]) == len(CLUSTERS)
 
 
+@pytest.fixture
+def outputs(monkeypatch: pytest.MonkeyPatch) -> list[TaskOutput]:
+    """Everything that tasks of this test return to the driver."""
+    returned: list[TaskOutput] = []
+
+    def noted(table: pa.Table) -> Iterator[TaskOutput]:
+        for output in task_outputs(table):
+            returned.append(output)
+            yield output
+
+    monkeypatch.setattr("replay.engine.spark.executor.task_outputs", noted)
+    return returned
+
+
 def test_only_printed_facts_of_a_report_reach_the_driver(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    outputs: list[TaskOutput],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tasks return the facts that the page prints: five times the records take hardly more room.
 
     The test lets the driver neither open an archive nor collect facts.
     """
     assert spark
-    outputs: list[TaskOutput] = []
-
-    def noted(table: pa.Table) -> Iterator[TaskOutput]:
-        for output in task_outputs(table):
-            outputs.append(output)
-            yield output
-
-    monkeypatch.setattr("replay.engine.spark.executor.task_outputs", noted)
     monkeypatch.setattr("replay.cli.execution.cluster_jobs.open_input", refused)
     monkeypatch.setattr("replay.report.ReportTask.__call__", refused)
     sizes, shown = [], []
@@ -124,6 +137,37 @@ def test_only_printed_facts_of_a_report_reach_the_driver(
     assert [len(counts) for counts in shown] == [2, 2]
     assert sizes[1] < 1.2 * sizes[0]
     assert max(shown[1]) < 1.2 * max(shown[0]) < 3 * REPORTED
+
+
+def test_only_printed_notices_of_a_report_reach_the_driver(
+    spark: SparkSession, outputs: list[TaskOutput], tmp_path: Path
+) -> None:
+    """Five times the holes give the same notices, and an equal volume of them at the driver."""
+    assert spark
+    sizes = []
+    for looks in (2 * SHOWN, 10 * SHOWN):
+        archive = with_holes(tmp_path / str(looks), looks)
+        outputs.clear()
+        words = ("report", archive, "--file", tmp_path / "page.html", "--towards", "3.9")
+        local, in_spark = (call(*words, "--engine", engine) for engine in ("local", "spark"))
+        assert in_spark == local
+        assert f"… and {looks - SHOWN} more like these" in in_spark.err
+        assert f"… and {looks - 1 - SHOWN} more gaps" in in_spark.err
+        (result,) = (each for output in outputs for each in pickle.loads(output.content))
+        sizes.append(len(pickle.dumps(result._replace(result=None))))
+    assert sizes[1] < 1.05 * sizes[0]
+
+
+def with_holes(folder: Path, looks: int) -> Path:
+    """Archive of a status topic: an offset is missing within each look, and between two looks."""
+    entries = status(*(("status-connector-a", report("RUNNING", 1)) for _ in range(4 * looks)))
+    for look in range(looks):
+        appender = Appender(FolderStore(str(folder)), "lab", Topics())
+        first, last = 4 * look + 1, 4 * look + 3
+        appender.add(batch_of([entries[first], entries[last]]))
+        appender.reached(Topics().status, 0, first, last + 1)
+        appender.commit()
+    return folder
 
 
 def restless(records: int) -> list[Entry]:
