@@ -12,7 +12,7 @@ from controlplane.core.state import ClusterState
 from replay.doubts import AnswerDoubts, Doubt, EndVector
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
-from replay.engine.states.order_marks import OffsetMark, OrderMarks
+from replay.engine.states.order_marks import OffsetMarks, OrderMarks
 from replay.engine.states.state_digest import digest_text, offsets_sum, sum_without_offsets
 from replay.fleet.archive_source import ArchiveSource
 from replay.tables.cells import RowDocument, json_cell
@@ -34,8 +34,8 @@ class StateSummary(msgspec.Struct, frozen=True):
     gaps: tuple[str, ...] = ()
     problem: str | None = None
     doubts: tuple[Doubt, ...] = ()
-    order_marks: tuple[OffsetMark, ...] = ()
-    """Offsets of a part that depend on the order between partitions.
+    order_marks: dict[str, OffsetMarks] = {}
+    """Offsets of a part that depend on the order between partitions, by connector.
 
     In names of connectors, half surrogate pairs are written as escapes (`utf8_text`).
     """
@@ -159,8 +159,16 @@ def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
         gaps=summary.gaps or part.gaps,
         doubts=summary.doubts or part.doubts,
         certain_from=summary.certain_from or part.certain_from,
-        order_marks=(*summary.order_marks, *part.order_marks),
+        order_marks=added_marks([*summary.order_marks.items(), *part.order_marks.items()]),
     )
+
+
+def added_marks(of_parts: Iterable[tuple[str, OffsetMarks]]) -> dict[str, OffsetMarks]:
+    """Add up the marks of each connector."""
+    marks: dict[str, OffsetMarks] = {}
+    for connector, part in of_parts:
+        marks[connector] = marks.get(connector, OffsetMarks()).plus(part)
+    return marks
 
 
 def summary_table(summaries: Sequence[StateSummary], clusters: Sequence[str]) -> pa.Table:

@@ -1,11 +1,11 @@
 """Facts of a state that depend on the order between partitions, as tables have them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from controlplane.core import views
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import utf8_text
-from replay.engine.states.order_marks import OffsetMark, OrderMarks
+from replay.engine.states.order_marks import OffsetMarks, OrderMarks
 from replay.tables.state_tables import OrderFacts
 
 MarksByRelease = Mapping[str, OrderFacts]
@@ -26,9 +26,6 @@ def order_facts(
     return facts
 
 
-def facts_of_offsets(marks: Iterable[OffsetMark]) -> OrderFacts:
+def facts_of_offsets(marks: Mapping[str, OffsetMarks]) -> OrderFacts:
     """Facts by connector, in the order of their first records."""
-    facts: dict[str, list[str]] = {}
-    for mark in sorted(marks, key=lambda each: each.first):
-        facts.setdefault(mark.connector, []).append(mark.sentence)
-    return facts
+    return {connector: of_offsets.sentences for connector, of_offsets in marks.items()}

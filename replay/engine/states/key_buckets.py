@@ -22,7 +22,7 @@ from controlplane.core.releases.profile_groups import of_each
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, Topics
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
-from replay.engine.states.order_marks import OffsetMark, offset_rivals
+from replay.engine.states.order_marks import OffsetMarks, offset_marks, offset_rivals
 from replay.engine.states.state_builder import FoldOptions, ReducedTopic, states
 from replay.kernels.batches import batch
 
@@ -109,18 +109,16 @@ class BucketFold(msgspec.Struct, frozen=True):
 
     def order_marks(
         self, bucket: int, parts: Sequence[BucketPart]
-    ) -> dict[str, tuple[OffsetMark, ...]]:
-        """Offsets of one bucket that depend on the order between partitions, by release."""
+    ) -> dict[str, dict[str, OffsetMarks]]:
+        """Offsets of one bucket that depend on the order, by release and connector."""
         rivals = offset_rivals([(part, part.table) for part in parts])
-        return {
-            profile.release: tuple(
-                mark
-                for key_rivals in rivals
-                if bucket_of(key_rivals.key, profile, self.buckets) == bucket
-                and (mark := key_rivals.mark(profile, self.topics))
-            )
-            for profile in self.profiles
-        }
+
+        def of_release(profile: Profile) -> dict[str, OffsetMarks]:
+            buckets = (bucket_of(of_key.key, profile, self.buckets) for of_key in rivals)
+            own = (of_key for of_key, at in zip(rivals, buckets, strict=True) if at == bucket)
+            return offset_marks(own, profile, self.topics)
+
+        return {profile.release: of_release(profile) for profile in self.profiles}
 
     def _states(
         self, profiles: Sequence[Profile], parts: Sequence[BucketPart]

@@ -5,7 +5,7 @@ rows that still count. These include all tombstones of statuses, and the last ro
 in each partition.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -19,9 +19,16 @@ from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
+from controlplane.core.text.safe_text import count
 from controlplane.core.views.hazards import task_rivals
 from replay.engine.plans.read_plan import ReadPlan
 from replay.kernels.batches import batch
+
+LISTED_OFFSETS = 20
+"""Marked source offsets of a connector with a sentence; the others are counted.
+
+If a topic gets more partitions, half of its keys may lie in two of them. These can be millions.
+"""
 
 
 class TopicPart(Protocol):
@@ -48,23 +55,48 @@ class OffsetRivals(NamedTuple):
     key: bytes | None
     places: tuple[Position, ...]
 
-    def mark(self, profile: Profile, topics: Topics) -> "OffsetMark | None":
-        """Mark of the connector that owns the key; None if a worker cannot read the key."""
+    def connector(self, profile: Profile) -> str | None:
+        """Connector that owns the key; None if a worker cannot read the key."""
         subject = decode_partition(self.key, profile)
-        if isinstance(subject, Invalid):
-            return None
+        return None if isinstance(subject, Invalid) else subject.connector
+
+    def mark(self, topics: Topics) -> "OffsetMark":
+        """Mark of the source offset, which names the records."""
         records = ", ".join(place(position, topics) for position in self.places)
         words = f"a source offset lies in several partitions with different values: {records}"
-        return OffsetMark(subject.connector, self.places[0], words)
+        return OffsetMark(self.places[0], words)
 
 
 class OffsetMark(NamedTuple):
-    """Source offset of a connector that depends on the order."""
+    """Source offset that depends on the order."""
 
-    connector: str
     first: Position
     """First of the records; marks are sorted by it."""
     sentence: str
+
+
+class OffsetMarks(NamedTuple):
+    """Source offsets of a connector that depend on the order, or a part of them."""
+
+    listed: tuple[OffsetMark, ...] = ()
+    """The first `LISTED_OFFSETS` marks."""
+    total: int = 0
+    """Number of all these source offsets."""
+
+    def plus(self, other: "OffsetMarks") -> "OffsetMarks":
+        """Marks of two parts of a topic without a common key."""
+        listed = sorted([*self.listed, *other.listed])[:LISTED_OFFSETS]
+        return OffsetMarks(tuple(listed), self.total + other.total)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Sentences for people, the last of which has the number of unlisted source offsets."""
+        rest = self.total - len(self.listed)
+        ending = (
+            f"{count(rest, 'more source offset')} in several partitions with different values "
+            "(`replay lint --hazards -o json` has all)"
+        )
+        return [*(mark.sentence for mark in self.listed), *([ending] if rest else [])]
 
 
 class OrderMarks:
@@ -93,10 +125,8 @@ class OrderMarks:
                 f"tombstone at {tombstone}"
             )
             marks[rivals.connector].append(words)
-        for rivals_of_key in self._rivals:
-            mark = rivals_of_key.mark(profile, self._topics)
-            if mark is not None:
-                marks[mark.connector].append(mark.sentence)
+        for connector, of_offsets in offset_marks(self._rivals, profile, self._topics).items():
+            marks[connector].extend(of_offsets.sentences)
         return {connector: tuple(sentences) for connector, sentences in marks.items()}
 
 
@@ -104,6 +134,22 @@ def _entries(reduced: ReducedParts) -> Iterator[Entry]:
     for part, table in reduced:
         if table.num_rows:
             yield from batch(part.topic, part.partition, table).entries()
+
+
+def offset_marks(
+    rivals: Iterable[OffsetRivals], profile: Profile, topics: Topics
+) -> dict[str, OffsetMarks]:
+    """Marks by connector for a worker of a release; `rivals` are sorted by their first records."""
+    listed: dict[str, list[OffsetMark]] = defaultdict(list)
+    totals: Counter[str] = Counter()
+    for of_key in rivals:
+        connector = of_key.connector(profile)
+        if connector is None:
+            continue
+        totals[connector] += 1
+        if totals[connector] <= LISTED_OFFSETS:
+            listed[connector].append(of_key.mark(topics))
+    return {name: OffsetMarks(tuple(listed[name]), total) for name, total in totals.items()}
 
 
 def offset_rivals(reduced: ReducedParts) -> list[OffsetRivals]:

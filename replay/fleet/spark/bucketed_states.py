@@ -28,7 +28,7 @@ from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_c
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
 from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.key_buckets import BucketFold, BucketPart, in_buckets
-from replay.engine.states.order_marks import OffsetMark
+from replay.engine.states.order_marks import OffsetMarks
 from replay.errors import ReplayError
 from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion
 
@@ -133,8 +133,8 @@ class FoldedBucket(NamedTuple):
     number: int
     states: Sequence[ClusterState]
     problem: str | None = None
-    order_marks: Mapping[str, Sequence[OffsetMark]] = {}
-    """Offsets that depend on the order between partitions, by release."""
+    order_marks: Mapping[str, Mapping[str, OffsetMarks]] = {}
+    """Offsets that depend on the order between partitions, by release and connector."""
 
 
 BucketRowsMaker = Callable[[FoldedBucket], Iterator[pa.RecordBatch]]

@@ -19,7 +19,7 @@ from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.state_digest import offsets_sum
 from replay.fleet.answer_warnings import warn_of_plans
 from replay.fleet.archive_source import ArchiveSource
-from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
+from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, added_marks, joined
 from replay.fleet.comparisons import DifferenceQuery
 from replay.fleet.difference_files import (
     ComparedCluster,
@@ -183,10 +183,8 @@ def _summary_rows(bucket: FoldedBucket, folder: StateFolder | None) -> Iterator[
             }
         total = str(offsets_sum(state.offsets))
         release = state.profile.release
-        marks = tuple(
-            mark._replace(connector=utf8_text(mark.connector))
-            for mark in bucket.order_marks.get(release, ())
-        )
+        of_release = bucket.order_marks.get(release, {}).items()
+        marks = added_marks((utf8_text(connector), of_each) for connector, of_each in of_release)
         summaries.append(
             StateSummary(bucket.cluster, release, digest_sum=total, rows=rows, order_marks=marks)
         )

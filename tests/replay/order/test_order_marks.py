@@ -12,7 +12,7 @@ from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.views.hazards import Danger, hazards
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.engine.states.order_marks import OrderMarks
+from replay.engine.states.order_marks import LISTED_OFFSETS, OrderMarks
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.table_queries import StateTableQuery
 from tests.core.logs import config, connector, offsets, status
@@ -23,6 +23,16 @@ from tests.replay.cli.replay_calls import call, refusal
 RUNNING = '{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
 TASK = "task 0 is shown only if a worker reads its status after the tombstone at status@1:0"
 OFFSET = "a source offset lies in several partitions with different values: offsets@0, offsets@1:3"
+
+ROWS_IN_TWO_PARTITIONS = [
+    entry
+    for partition in (0, 1)
+    for entry in offsets(
+        *((f'["a",{{"p":{key}}}]', f'{{"o":{partition}}}') for key in range(LISTED_OFFSETS + 7)),
+        partition=partition,
+    )
+]
+"""Source offsets of a connector, each with different values in two partitions."""
 
 
 @pytest.fixture
@@ -65,6 +75,22 @@ def test_marks_of_very_many_offsets_are_not_searched(unordered: Path) -> None:
     source = ArchiveSource(str(unordered))
     batches = list(query.batches(source, query.planned(source, NAME)))
     assert marks_in(pa.Table.from_batches(batches)) == {"a": None, "b": None}
+
+
+def test_marks_of_a_connector_are_listed_up_to_a_limit(tmp_path: Path) -> None:
+    """The first source offsets have a sentence each, the others a number; hazards list all."""
+    log = [*config(connector("a"), connector("b")), *ROWS_IN_TWO_PARTITIONS]
+    archive(tmp_path / "archive", log)
+    first = OFFSET.replace("offsets@1:3", "offsets@1:0")
+    (state,) = call("state", tmp_path / "archive", "-o", "json").json[0]["states"]
+    marks = {row["connector"]: row["order_dependent"] for row in state["connectors"]}
+    assert marks["a"][0] == first
+    assert len(marks["a"]) == LISTED_OFFSETS + 1
+    assert marks["a"][-1].startswith("7 more source offsets in several partitions with different")
+    assert marks["b"] == []
+    assert marks_in(replay.open(str(tmp_path / "archive")).state()) == marks
+    listed = call("lint", tmp_path / "archive", "--hazards", "-o", "json").json["hazards"]
+    assert len(listed) == LISTED_OFFSETS + 7
 
 
 def marks_in(table: pa.Table) -> dict[str, list[str] | None]:

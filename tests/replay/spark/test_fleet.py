@@ -17,6 +17,7 @@ from replay.archive.merges.unnamed_files import remove_replaced
 from replay.archive.stores.hadoop_settings import NONE
 from replay.archive.stores.store import FolderStore
 from replay.engine.slices import LIMITS
+from replay.engine.states.order_marks import LISTED_OFFSETS
 from replay.engine.states.state_digest import digest
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
@@ -270,8 +271,11 @@ def test_files_are_the_same(
 
 def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Buckets mark the offsets that differ between partitions, for every release, and no others."""
-    configs = config(connector("a"), connector("b"), connector("c"))
+    configs = config(*(connector(name) for name in "abcd"))
     log = [*configs, *split_spellings(), *offsets(('["b",{"p":1}]', '{"o":1}'), partition=5)]
+    for partition in (6, 7):
+        keys = (f'["d",{{"p":{key}}}]' for key in range(3 * LISTED_OFFSETS))
+        log += offsets(*((key, f'{{"o":{partition}}}') for key in keys), partition=partition)
     capture(tmp_path / "archive", log_of(log), name="split")
     archive = replay.open(str(tmp_path / "archive"))
     archive.write_state(str(tmp_path / "here"), release="all")
@@ -285,7 +289,7 @@ def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> N
     )
     assert rows_of(buckets) == rows_of(local_rows) == rows_of(archive.state(release="all"))
     marked = {row["connector"]: len(row["order_dependent"]) for row in local_rows.to_pylist()}
-    assert marked == {"a": 3, "b": 0, "c": 0}
+    assert marked == {"a": 3, "b": 0, "c": 0, "d": LISTED_OFFSETS + 1}
 
 
 def test_views_are_registered_by_one_call(spark_archive: OpenArchive[DataFrame]) -> None:
