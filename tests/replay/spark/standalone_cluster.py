@@ -16,7 +16,6 @@ import pytest
 
 from tests.cli.command_calls import CommandResult
 from tests.kafka.process import JavaProgram
-from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 from tests.replay.process_groups import started_group
 
@@ -29,6 +28,12 @@ _ENVIRONMENT = {
     # Tasks need this Python; the driver passes it to the workers.
     "PYSPARK_PYTHON": sys.executable,
 }
+
+DRIVER_PATIENCE_S = 600
+"""Limit for the whole run of a driver, in seconds; it only turns a hang into a failure.
+
+A run with Hadoop's S3 client starts several JVMs: some 60 s with a load of 8 on two cores.
+"""
 
 NO_CONF: Mapping[str, str] = MappingProxyType({})
 
@@ -133,7 +138,7 @@ def driver(*words: str, module: str = "replay") -> AbstractContextManager["subpr
 
 def result_of(process: "subprocess.Popen[str]") -> CommandResult:
     """Wait for the end of a driver; return its output."""
-    out, err = process.communicate(timeout=PATIENCE_S)
+    out, err = process.communicate(timeout=DRIVER_PATIENCE_S)
     return CommandResult(process.returncode, out, err)
 
 
