@@ -96,6 +96,21 @@ COMMANDS = {
         "open",
         f"/cluster={MIDDLE}/_manifest/",
     ),
+    # The differences of the cluster are complete in a draft, which is not renamed yet.
+    "diff": PausedCommand(
+        lambda out: ["diff", "--from", "config@3", *_parquet(out)],
+        lambda out, _: content(out) if out.exists() else None,
+        None,
+        "os.rename",
+        f"/differences/cluster={MIDDLE}/",
+    ),
+    "report": PausedCommand(
+        lambda out: ["report", "--file", str(out)],
+        lambda out, _: out.read_bytes() if out.exists() else None,
+        None,
+        "open",
+        f"/cluster={MIDDLE}/_manifest/",
+    ),
     # The changes of the state are written, and those of the findings are not.
     "watch": PausedCommand(
         lambda out: ["watch", "--once", "--checkpoint", str(out)],
