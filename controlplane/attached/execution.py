@@ -210,7 +210,7 @@ class CommandExecution:
                 continue
             if isinstance(part, CreateConnector):
                 return answer  # the connector is not ours: nothing to take back
-            refused = await self._take_back(accepted, command.connector)
+            refused = await self._take_back(accepted, command)
             return _with_remains(_failed(command, part, answer), command.connector, refused)
         return outcome_of(HookSuccess(definite=definite))
 
@@ -222,21 +222,30 @@ class CommandExecution:
         shown = await self._client.get(connector_path(connector, "offsets"))
         return not isinstance(shown, dict) or bool(shown.get("offsets"))
 
-    async def _take_back(self, accepted: AcceptedCommand, connector: str) -> str | None:
+    async def _take_back(self, accepted: AcceptedCommand, command: CreateConnector) -> str | None:
         """Remove the offsets, then the connector: offsets can be removed only while it exists.
 
         Another client may have resumed the connector meanwhile, so it is stopped again. Returns the
         reason of the first refused removal; None: nothing is left.
 
         Raises:
-            OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
+            OutcomeUnknown, LogUnavailable: the trail keeps the command unfinished. No worker has
+                answered, or a worker that lags behind does not know the connector.
         """
-        removals: list[AnyCommand] = [DeleteConnector(connector)]
-        if await self._has_offsets(connector):
-            await self._record_and_send(accepted, StopConnector(connector), TAKE_BACK)
-            removals.insert(0, ResetOffsets(connector))
-        answers = [await self._record_and_send(accepted, part, TAKE_BACK) for part in removals]
-        return next(filter(None, map(_removal_refusal, answers)), None)
+        name = command.connector
+        removals: list[AnyCommand] = [DeleteConnector(name)]
+        if await self._has_offsets(name):
+            await self._record_and_send(accepted, StopConnector(name), TAKE_BACK)
+            removals.insert(0, ResetOffsets(name))
+        refusals: list[str | None] = []
+        for part in removals:
+            answer = await self._record_and_send(accepted, part, TAKE_BACK)
+            refusals.append(_removal_refusal(answer))
+            if isinstance(answer, WorkerAnswer) and answer.is_missing:
+                state = await self._log.state_at_end()
+                if await self._is_mine(accepted, state, command):
+                    raise NoWorkerAnswers(_LAGGING.format(name))
+        return next(filter(None, refusals), None)
 
     async def resume_creation(
         self, accepted: AcceptedCommand, command: CreateConnector, step: str
@@ -258,7 +267,7 @@ class CommandExecution:
         if step == created and not mine:
             return Rejected(Reason.FAILED, _NOT_DONE.format(name))
         if step == TAKE_BACK:
-            refused = await self._take_back(accepted, name) if mine else None
+            refused = await self._take_back(accepted, command) if mine else None
             if refused is not None:
                 failure = Rejected(Reason.FAILED, _FAILED_CREATION.format(name))
                 return _with_remains(failure, name, refused)
@@ -336,6 +345,7 @@ _INCOMPLETE_UNDO = (
     "The undo of connector {} is incomplete: workers did a part of it, and refused the next "
     "request ({}). Check the connector, and undo again"
 )
+_LAGGING = "A worker does not know connector {}, which the log of the cluster has"
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
 _FAILED_CREATION = "The creation of connector {} failed"
 _REMAINS = (

@@ -27,7 +27,12 @@ from tests.attached.test_follow_up import TOPICS
 from tests.outages import until
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
-MESSAGES = {400: "unknown partition", 409: REBALANCE, 500: "the store does not answer"}
+MESSAGES = {
+    400: "unknown partition",
+    404: "Connector orders not found",
+    409: REBALANCE,
+    500: "the store does not answer",
+}
 
 CONFIG_REQUEST = "PUT config"
 RESUME = "PUT resume"
@@ -155,6 +160,19 @@ async def test_a_removal_continues_after_a_long_rebalance(removal: str) -> None:
     result = await sent(worker, CREATION, later=removal)
     assert result.sentence == LATER
     assert result.outcome["ended"] == "failed"
+    assert result.outcome["text"] == "The creation of connector orders failed, and was taken back"
+    assert worker.done[-1] == "DELETE orders"
+    assert not worker.has_offsets
+
+
+@pytest.mark.parametrize("removal", REMOVALS[1:])
+async def test_a_removal_continues_once_the_worker_knows_the_connector(removal: str) -> None:
+    """A worker that lags behind answers 404; the connector is in the log, and is removed later."""
+    worker = RefusingWorker(**{RESUME: 500, removal: 404})
+    result = await sent(worker, CREATION, later=removal)
+    assert result.sentence.startswith(
+        "A worker does not know connector orders, which the log of the cluster has: some requests "
+    )
     assert result.outcome["text"] == "The creation of connector orders failed, and was taken back"
     assert worker.done[-1] == "DELETE orders"
     assert not worker.has_offsets
