@@ -63,14 +63,19 @@ class ComparedWorker:
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request to the worker, again while it rebalances; return the successful answer."""
+        answer = await self.answer(method, path, body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    async def answer(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Send a request to the worker, again while it rebalances; return any other answer."""
 
         async def sent() -> httpx.Response | None:
             answer = await self.worker.rest.request(method, path, json=body)
             return None if answer.status_code in BUSY else answer
 
-        answer = await self._asked_until(sent, lambda got: got is not None, path)
-        assert answer.is_success, answer.text
-        return answer.json() if answer.content else None
+        answer: httpx.Response = await self._asked_until(sent, lambda got: got is not None, path)
+        return answer
 
     async def until(self, path: str, is_right: Callable[[Any], bool]) -> None:
         """Repeat a request to the worker until the answer is right."""

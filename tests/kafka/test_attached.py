@@ -1,6 +1,6 @@
 """Real Connect cluster that a service controls by requests; only the workers write its topics."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,23 @@ CLUSTER_PATHS = (
 
 
 class AttachedLife(ComparedWorker):
-    """Worker and the service attached to it, to which requests are sent."""
+    """Workers and the service attached to them, to which requests are sent."""
 
-    def __init__(self, worker: KafkaWorker, rest: httpx.AsyncClient, reader: KafkaReader) -> None:
-        super().__init__(worker, rest, reader)
+    def __init__(
+        self, workers: Sequence[KafkaWorker], rest: httpx.AsyncClient, reader: KafkaReader
+    ) -> None:
+        super().__init__(workers[0], rest, reader)
+        self.workers = list(workers)
+        """Workers that run; `agree` compares with each of them."""
         self.rest = rest
         self.more_paths = CLUSTER_PATHS
+
+    async def agree(self) -> None:
+        """Compare the answers of the service with those of each worker."""
+        for worker in self.workers:
+            self.worker = worker
+            await super().agree()
+        self.worker = self.workers[0]
 
     async def sinks_agree(self, *sinks: str) -> None:
         """Compare the offsets of sinks, too: both read them from the consumer groups."""
@@ -44,12 +55,6 @@ class AttachedLife(ComparedWorker):
         self.more_paths = (*CLUSTER_PATHS, *offsets)
         await self.agree()
         self.more_paths = CLUSTER_PATHS
-
-    async def agrees_with(self, worker: KafkaWorker) -> None:
-        """Compare with another worker of the cluster."""
-        first, self.worker = self.worker, worker
-        await self.agree()
-        self.worker = first
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request to the service; return the answer, which must be a success as planned."""
@@ -62,15 +67,10 @@ class AttachedLife(ComparedWorker):
 
 
 @asynccontextmanager
-async def alive(
-    broker: Broker, worker: KafkaWorker, *other_workers: KafkaWorker
-) -> AsyncIterator[AttachedLife]:
-    """Running worker with an attached service."""
-    async with (
-        attached_to(broker, [worker, *other_workers]) as rest,
-        reading(broker.bootstrap) as reader,
-    ):
-        yield AttachedLife(worker, rest, reader)
+async def alive(broker: Broker, *workers: KafkaWorker) -> AsyncIterator[AttachedLife]:
+    """Running workers with an attached service."""
+    async with attached_to(broker, workers) as rest, reading(broker.bootstrap) as reader:
+        yield AttachedLife(workers, rest, reader)
 
 
 async def foreign_headers(reader: KafkaReader) -> list[object]:
@@ -142,29 +142,28 @@ async def _is_recreated(life: AttachedLife) -> None:
         ("PUT", "/connector-plugins/FileStreamSource/config/validate", config),
         ("GET", "/connector-plugins", None),
     ):
-        ours, theirs = [
-            await rest.request(method, path, json=body) for rest in (life.rest, life.worker.rest)
-        ]
+        ours = await life.rest.request(method, path, json=body)
+        theirs = await life.answer(method, path, body)
         assert (ours.status_code, ours.content) == (theirs.status_code, theirs.content), path
     await life.ask("POST", "/connectors", {"name": "lines", "config": config})
     await life.until("/connectors/lines/status", state("RUNNING", "RUNNING"))
     await life.agree()
 
 
-async def _loses_workers(life: AttachedLife, second: KafkaWorker) -> None:
-    """Start a second worker and stop the first one; `make prove` starts it again.
+async def _loses_a_worker(life: AttachedLife) -> None:
+    """Stop the first worker; `make prove` starts it again.
 
     `make test` starts killed workers again in `test_attached_kills.py`.
     """
-    async with second:
-        await life.agrees_with(second)
-        await life.worker.stop()
-        await life.ask("PUT", "/connectors/lines/pause")
-        if PROVE:
-            await life.worker.start()
-            await life.until("/connectors/lines/status", state("PAUSED", "PAUSED"))
-            await life.agree()
-        await life.agrees_with(second)
+    first = life.workers.pop(0)
+    await first.stop()
+    await life.ask("PUT", "/connectors/lines/pause")
+    await life.agree()
+    if PROVE:
+        await first.start()
+        life.workers.append(first)
+        await life.until("/connectors/lines/status", state("PAUSED", "PAUSED"))
+        await life.agree()
 
 
 @pytest.mark.parametrize(
@@ -181,14 +180,17 @@ async def test_each_answer_of_a_life_is_the_workers(
     """Every command is as planned; every answer is the worker's; we write no record."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
-    async with up(broker_release, tmp_path) as broker, KafkaWorker(release, broker) as worker:
-        second = KafkaWorker(release, broker)
-        async with alive(broker, worker, second) as life:
-            await _runs(life, lines, tmp_path)
-            if release != "3.4.1":  # stop came with 3.5, offsets with 3.6
-                await _moves(life, lines)
-            await _is_recreated(life)
-            await _loses_workers(life, second)
-            assert life.compared > 100
-            async with reading(broker.bootstrap) as reader:
-                assert not await foreign_headers(reader)
+    async with (
+        up(broker_release, tmp_path) as broker,
+        KafkaWorker(release, broker) as first,
+        KafkaWorker(release, broker) as second,
+        alive(broker, first, second) as life,
+    ):
+        await _runs(life, lines, tmp_path)
+        if release != "3.4.1":  # stop came with 3.5, offsets with 3.6
+            await _moves(life, lines)
+        await _is_recreated(life)
+        await _loses_a_worker(life)
+        assert life.compared > 200
+        async with reading(broker.bootstrap) as reader:
+            assert not await foreign_headers(reader)
