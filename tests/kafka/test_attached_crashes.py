@@ -51,21 +51,24 @@ class SteeredCluster:
         async with httpx.AsyncClient(base_url=self.worker.url, timeout=60) as rest:
             return await rest.request(method, path, json=body)
 
+    async def until_done(self, method: str, path: str, body: Any = None) -> None:
+        """Send a request to the worker itself, again while the worker rebalances."""
+
+        async def is_done() -> bool:
+            return (await self.ask(method, path, body)).is_success
+
+        await until(is_done)
+
     async def leaves_offsets(self, name: str) -> None:
         """Leave offsets of an earlier connector of this name."""
         body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
-        assert (await self.ask("POST", "/connectors", body)).is_success
+        await self.until_done("POST", "/connectors", body)
         await self.moves_to_9(name)
-        assert (await self.ask("DELETE", f"/connectors/{name}")).is_success
+        await self.until_done("DELETE", f"/connectors/{name}")
 
     async def moves_to_9(self, name: str) -> None:
-        """Alter the offset of a stopped connector, again while the worker rebalances."""
-
-        async def is_altered() -> bool:
-            path = f"/connectors/{name}/offsets"
-            return (await self.ask("PATCH", path, {"offsets": AT_9})).is_success
-
-        await until(is_altered)
+        """Alter the offset of a stopped connector."""
+        await self.until_done("PATCH", f"/connectors/{name}/offsets", {"offsets": AT_9})
 
 
 @asynccontextmanager

@@ -82,6 +82,11 @@ class CutRequest(NamedTuple):
         return range(1, 3 if is_harmless else 2)
 
 
+CHANGED = {**CONFIG, "batch.size": "7"}
+"""Config that an undo replaces."""
+
+PATCH = ("PATCH", "/offsets")
+
 CUTS = (
     *(CutRequest("create", "POST", "", moment) for moment in (LATE, DONE)),
     CutRequest("create", "POST", "", LOST, "unknown", None, None),
@@ -93,6 +98,11 @@ CUTS = (
     *(CutRequest("stop", "PUT", "/stop", moment, "done", "STOPPED", None) for moment in TAKEN),
     CutRequest("alter", "PATCH", "/offsets", LOST, "unknown", "STOPPED", None),
     *(CutRequest("alter", "PATCH", "/offsets", moment, "done", "STOPPED") for moment in TAKEN),
+    *(
+        CutRequest("undo", method, path, moment, "done", "RUNNING")
+        for method, path in (*(("PUT", f"/{verb}") for verb in ("stop", "config", "resume")), PATCH)
+        for moment in UNANSWERED
+    ),
 )
 
 
@@ -117,9 +127,11 @@ async def serving(
         yield service, rest
 
 
-async def prepare(cluster: SteeredCluster, cut: CutRequest) -> None:
-    """Create what the command of a case needs."""
+async def prepare(cluster: SteeredCluster, cut: CutRequest) -> str:
+    """Create what the command of a case needs; return the moment to which an undo goes back."""
     name = cut.connector
+    if cut.command == "undo":
+        return await prepare_undo(cluster, name)
     if cut.command in {"stop", "alter"}:
         state = "STOPPED" if cut.command == "alter" else "RUNNING"
         config = {**CONFIG, "file": f"missing-{name}"} if cut.command == "stop" else CONFIG
@@ -127,11 +139,30 @@ async def prepare(cluster: SteeredCluster, cut: CutRequest) -> None:
         assert (await cluster.ask("POST", "/connectors", body)).is_success
     elif cut.leaves_offsets:
         await cluster.leaves_offsets(name)
+    return ""
 
 
-async def send(rest: httpx.AsyncClient, cut: CutRequest) -> httpx.Response:
-    """Send the command of a case."""
+async def prepare_undo(cluster: SteeredCluster, name: str) -> str:
+    """Change config and offsets of a running connector; return the moment before."""
+    stem = f"/connectors/{name}"
+    body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
+    await cluster.until_done("POST", "/connectors", body)
+    await cluster.until_done("PATCH", f"{stem}/offsets", {"offsets": AT_4})
+    await cluster.until_done("PUT", f"{stem}/resume")
+    async with reading(cluster.broker.bootstrap) as reader:
+        end = (await reader.ends(["connect-configs"]))["connect-configs"][0]
+    await cluster.until_done("PUT", f"{stem}/stop")
+    await cluster.moves_to_9(name)
+    await cluster.until_done("PUT", f"{stem}/config", CHANGED)
+    await cluster.until_done("PUT", f"{stem}/resume")
+    return f"config@{end - 1}"
+
+
+async def send(rest: httpx.AsyncClient, cut: CutRequest, moment: str) -> httpx.Response:
+    """Send the command of a case; an undo goes back to the moment."""
     stem = f"/connectors/{cut.connector}"
+    if cut.command == "undo":
+        return await rest.post(f"{stem}/undo?to={moment}&offsets=true")
     if cut.command == "stop":
         return await rest.put(f"{stem}/stop")
     if cut.command == "alter":
@@ -204,15 +235,14 @@ async def test_a_killed_process_leaves_no_command_half_done(
 ) -> None:
     """The next process completes, takes back or reports each command, and repeats none blindly."""
     trail = tmp_path / "trail.db"
-    for cut in CUTS:
-        await prepare(cluster, cut)
+    moments = {cut: await prepare(cluster, cut) for cut in CUTS}
     async with WorkerGate(cluster.worker).running() as gate:
         for cut in CUTS:
             if cut.command == "take-back":
                 gate.refuse(GatedRequest("PATCH", f"/connectors/{cut.connector}/offsets"))
         held = {cut: gate.hold(cut.request, cut.moment) for cut in CUTS}
         async with serving(cluster.broker, gate, trail) as (service, rest):
-            commands = {cut: asyncio.create_task(send(rest, cut)) for cut in CUTS}
+            commands = {cut: asyncio.create_task(send(rest, cut, moments[cut])) for cut in CUTS}
             await kill_within(cluster, service, commands, held)
         assert await kinds_of(trail) == {CommandAccepted}
         async with serving(cluster.broker, gate, trail) as (_, rest):
@@ -227,20 +257,25 @@ async def check(cluster: SteeredCluster, cut: CutRequest, row: dict[str, Any]) -
     """Check the trail's outcome, and the connector at the worker."""
     assert (row["outcome"], row["recovered"]) == (cut.outcome, True), (cut, row)
     assert cut.outcome == "done" or row["reason"], (cut, row)
-    answers = [
-        await cluster.ask("GET", f"/connectors/{cut.connector}/{end}")
-        for end in ("status", "offsets")
-    ]
-    expected = [] if cut.position is None else AT_4
+    stem = f"/connectors/{cut.connector}"
     if cut.state is None:
+        answers = [await cluster.ask("GET", f"{stem}/{end}") for end in ("status", "offsets")]
         assert [answer.status_code for answer in answers] == [httpx.codes.NOT_FOUND] * 2, cut
-    else:
-        status, offsets = (answer.json() for answer in answers)
-        assert (status["connector"]["state"], offsets["offsets"]) == (cut.state, expected), cut
+        return
+
+    async def has_state() -> bool:
+        status = (await cluster.ask("GET", f"{stem}/status")).json()
+        return bool(status["connector"]["state"] == cut.state)
+
+    await until(has_state)
+    expected = [] if cut.position is None else AT_4
+    assert (await cluster.ask("GET", f"{stem}/offsets")).json()["offsets"] == expected, cut
+    config = (await cluster.ask("GET", f"{stem}/config")).json()
+    assert "batch.size" not in config, cut  # an undo has removed it
 
 
 async def check_records(broker: Broker, cuts: Iterable[CutRequest]) -> None:
-    """Check that no creation wrote its config twice, and that a removed one has a tombstone."""
+    """Check that no command wrote a config twice, and that a removed connector has a tombstone."""
     async with reading(broker.bootstrap) as reader:
         entries = await read_entries(reader, ["connect-configs"])
     for cut in cuts:
@@ -249,4 +284,5 @@ async def check_records(broker: Broker, cuts: Iterable[CutRequest]) -> None:
         earlier = [True, False] if cut.leaves_offsets else []
         removed = [False] if cut.command == "take-back" else []
         created = [] if cut.command == "create" and cut.state is None else [True]
-        assert has_configs == earlier + created + removed, cut
+        undone = [True, True] if cut.command == "undo" else []
+        assert has_configs == earlier + created + undone + removed, cut
