@@ -2,13 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
 import httpx
 
+from controlplane.attached.execution import CHECK
 from controlplane.core.entry import Entry
 from tests.kafka.live_cluster import TOPICS
 
@@ -17,6 +26,12 @@ CONFIGS, OFFSETS, _ = TOPICS
 
 Effect = tuple[str, object]
 """Meaning of a record about one connector: its kind and its distinctive value."""
+
+TrailRows = Mapping[str, Mapping[str, Any]]
+"""Commands of the trail by key."""
+
+CHANGED = "The connector is left as it is: check its offsets, and resume it"
+"""End of the reason of a creation that another client has changed."""
 
 
 class SentCommand(NamedTuple):
@@ -34,11 +49,12 @@ class SentCommand(NamedTuple):
 
 
 class LaneExchange(NamedTuple):
-    """Command, its idempotency key, and the status of the answer."""
+    """Command, its idempotency key, and the status and text of the answer."""
 
     command: SentCommand
     key: str
     status: int
+    text: str
 
     @property
     def is_acknowledged(self) -> bool:
@@ -67,7 +83,7 @@ class Lane:
             answer = await rest.request(
                 command.method, command.path, json=command.body, headers={"idempotency-key": key}
             )
-            self.exchanges.append(LaneExchange(command, key, answer.status_code))
+            self.exchanges.append(LaneExchange(command, key, answer.status_code, answer.text))
 
     @property
     def has_acknowledged(self) -> bool:
@@ -77,8 +93,8 @@ class Lane:
     def _drawn(self) -> SentCommand:
         number = next(self._numbers)
         kinds: tuple[Callable[[int], SentCommand], ...] = (
-            *(self._creation, self._creation_with_offsets, self._deletion, self._new_config),
-            *(self._alteration, self._reset, self._restart),
+            *(self._creation, self._new_config, self._alteration, self._reset, self._restart),
+            *(self._creation_with_offsets, self._deletion) * 3,
             *(self._target("pause", "PAUSED"), self._target("resume", "STARTED")),
             *(self._target("stop", "STOPPED"),) * 2,
         )
@@ -138,41 +154,60 @@ class Lane:
 
     # --- laws -------------------------------------------------------------------------------------
 
-    def check(self, entries: Iterable[Entry], rows: dict[str, dict[str, Any]]) -> None:
-        """Check that the log and the trail (its rows by key) agree with the answers."""
+    def check(
+        self, entries: Iterable[Entry], rows: TrailRows, disturbed: Container[str] = ()
+    ) -> None:
+        """Check that the log and the trail agree with the answers.
+
+        `disturbed` has the keys of creations during which another client resumed the connector.
+        """
         effects = list(self.effects(entries))
         configs = [effect for topic, effect in effects if topic == CONFIGS]
         offsets = [effect for topic, effect in effects if topic == OFFSETS]
-        done = [exchange.command for exchange in self.exchanges if exchange.is_acknowledged]
-        _check_order(configs, [effect for command in done for effect in command.configs])
-        _check_order(offsets, list(self._acknowledged_offsets()))
         for exchange in self.exchanges:
             row = rows[exchange.key]
             if exchange.is_acknowledged:
                 assert row["outcome"] == "done", (exchange, row)
-            if exchange.command.kind == "create-with-offsets" and row["outcome"] != "done":
-                self._check_nothing_half_done(exchange, configs, row)
+            if row["outcome"] == "unknown":
+                assert row["reason"].endswith(CHECK), (exchange, row)
+            if _is_left_to_another(row):
+                assert exchange.key in disturbed, (exchange, row)
             self._check_compared(exchange, row)
+        _check_order(configs, list(self._configs(configs, rows)))
+        _check_order(offsets, list(self._offsets(offsets, rows)))
 
-    def _acknowledged_offsets(self) -> Iterator[Effect]:
-        """Effects on offsets. A reset writes a tombstone only if there is an offset to remove."""
+    def _configs(self, written: Container[Effect], rows: TrailRows) -> Iterator[Effect]:
+        """Effects on configs in order: those of commands done, and of creations taken back."""
+        for exchange in self.exchanges:
+            if _is_done(exchange, rows):
+                yield from exchange.command.configs
+            elif _is_taken_back(exchange, rows, exchange.command.configs, written):
+                yield from (*exchange.command.configs, ("config", None))
+
+    def _offsets(self, written: Container[Effect], rows: TrailRows) -> Iterator[Effect]:
+        """Effects on offsets in order; see `_configs`.
+
+        A reset writes a tombstone only if there is an offset to remove.
+        """
         is_set = False
-        for command, _, status in self.exchanges:
-            acknowledged = status < httpx.codes.MULTIPLE_CHOICES
-            if acknowledged:
+        for exchange in self.exchanges:
+            command, is_done = exchange.command, _is_done(exchange, rows)
+            if is_done:
                 yield from command.offsets
+            elif _is_taken_back(exchange, rows, command.offsets, written):
+                yield from (*command.offsets, ("offset", None))
             if command.kind == "reset":
-                if acknowledged and is_set:
+                if is_done and is_set:
                     yield ("offset", None)
                 is_set = False
             elif command.offsets:
-                is_set = acknowledged
+                is_set = is_done
 
     def effects(self, entries: Iterable[Entry]) -> Iterator[tuple[str, Effect]]:
-        """Topic and effect of each record about this connector."""
+        """Topic and effect of each committed record about this connector."""
         for entry in entries:
             effect = self._effect(entry)
-            if effect is not None:
+            if effect is not None and not entry.aborted:
                 yield entry.topic, effect
 
     def _effect(self, entry: Entry) -> Effect | None:
@@ -185,16 +220,7 @@ class Lane:
             return "target", value and value.get("state.v2", value["state"])
         return ("restart", None) if key == f"restart-connector-{self.name}" else None
 
-    def _check_nothing_half_done(
-        self, exchange: LaneExchange, configs: list[Effect], row: dict[str, Any]
-    ) -> None:
-        """Check that a failed creation leaves no connector."""
-        created = ("config", str(exchange.command.number))
-        if created in configs:
-            later = configs[configs.index(created) + 1 :]
-            assert any(kind == "config" for kind, _ in later), (exchange, row, configs)
-
-    def _check_compared(self, exchange: LaneExchange, row: dict[str, Any]) -> None:
+    def _check_compared(self, exchange: LaneExchange, row: Mapping[str, Any]) -> None:
         """Check that the records are as planned, or that the trail names each difference."""
         if row["outcome"] == "refused" and "compared" not in row:
             return  # this service refused it, and sent no request
@@ -204,6 +230,33 @@ class Lane:
         if exchange.is_acknowledged:
             explained = [text for text in row["differences"] if text.endswith(" was not planned")]
             assert row["differences"] == explained, (exchange, row)
+
+
+def _is_done(exchange: LaneExchange, rows: TrailRows) -> bool:
+    """True if the command was done, perhaps after its answer."""
+    return bool(rows[exchange.key]["outcome"] == "done")
+
+
+def _is_taken_back(
+    exchange: LaneExchange,
+    rows: TrailRows,
+    effects: Sequence[Effect],
+    written: Container[Effect],
+) -> bool:
+    """True if a creation with offsets has written these effects and failed.
+
+    The service must have removed them, before it began the next command. There are two exceptions:
+    an unknown outcome, and a connector that another client has changed. The trail names them.
+    """
+    row = rows[exchange.key]
+    may_stay = row["outcome"] == "unknown" or _is_left_to_another(row)
+    is_creation = exchange.command.kind == "create-with-offsets"
+    return is_creation and not may_stay and any(effect in written for effect in effects)
+
+
+def _is_left_to_another(row: Mapping[str, Any]) -> bool:
+    """True if the service left the connector as another client had changed it."""
+    return bool((row.get("reason") or "").endswith(CHANGED))
 
 
 def _check_order(effects: list[Effect], expected: list[Effect]) -> None:

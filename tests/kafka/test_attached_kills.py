@@ -1,6 +1,7 @@
 """Random commands through an attached service whose workers and broker are killed."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +10,8 @@ import httpx
 import msgspec
 import pytest
 
+from controlplane.controller.admission import subject_of
+from controlplane.core.commands import CommandRequest
 from tests.cli.command_calls import call
 from tests.conftest import PROVE, seeded
 from tests.kafka.access_rights import allow
@@ -33,6 +36,9 @@ MOST_S = 4
 """Longest time before each kill, in seconds."""
 
 LANES = 3
+
+DISTURBED = 1 / 2
+"""Share of the creations with offsets that another client disturbs."""
 
 SOON_DEAD: dict[str, Any] = {"session__timeout__ms": 3_000, "heartbeat__interval__ms": 1_000}
 """Settings with which the group soon removes a killed worker."""
@@ -70,6 +76,30 @@ class Killer:
         )
 
 
+class DisturbingClient:
+    """Resumes some connectors during their creation, so that the service takes them back.
+
+    Workers set offsets only of stopped connectors.
+    """
+
+    def __init__(self, workers: list[KafkaWorker], chance: Random) -> None:
+        self.disturbed: set[str] = set()
+        """Keys of the creations."""
+        self._workers = workers
+        self._chance = chance
+
+    async def __call__(self, request: CommandRequest, step: str) -> None:
+        """Resume a connector that has just been created, by a worker that answers."""
+        if step != "create" or self._chance.random() > DISTURBED:
+            return
+        self.disturbed.add(request.command_id)
+        for worker in self._workers:
+            with suppress(httpx.TransportError):
+                path = f"/connectors/{subject_of(request.command)['connector']}/resume"
+                if (await worker.rest.put(path)).is_success:
+                    return
+
+
 async def test_kills_leave_no_random_command_half_done(tmp_path: Path) -> None:
     """Acknowledged commands stay, none is half done, and each plan is kept or explained."""
     kafka = up(RELEASE, tmp_path, listeners=("SASL_PLAINTEXT",), group__min__session__timeout__ms=1)
@@ -81,7 +111,10 @@ async def test_kills_leave_no_random_command_half_done(tmp_path: Path) -> None:
         await allow(broker, READER, READING)
         trail, workers = tmp_path / "trail.db", [first, second]
         login = login_of(broker, READER)
-        attached = attached_to(broker, workers, trail=trail, login=login, limits=LIMITS)
+        other = DisturbingClient(workers, seeded("other client"))
+        attached = attached_to(
+            broker, workers, trail=trail, login=login, limits=LIMITS, stepped=other
+        )
         async with attached as rest:
             lanes = [Lane(f"lane-{number}", seeded(f"lane {number}")) for number in range(LANES)]
             over = asyncio.Event()
@@ -90,11 +123,15 @@ async def test_kills_leave_no_random_command_half_done(tmp_path: Path) -> None:
             await until(lambda: all(lane.has_acknowledged for lane in lanes))
             over.set()
             await asyncio.gather(*running)
-            await _judge(rest, broker, workers, lanes)
+            await _judge(rest, broker, workers, lanes, other.disturbed)
 
 
 async def _judge(
-    rest: httpx.AsyncClient, broker: Broker, workers: list[KafkaWorker], lanes: list[Lane]
+    rest: httpx.AsyncClient,
+    broker: Broker,
+    workers: list[KafkaWorker],
+    lanes: list[Lane],
+    disturbed: set[str],
 ) -> None:
     await _all_ended(rest)
     rows = {row["id"]: row async for row in trail_of(rest)}
@@ -102,7 +139,7 @@ async def _judge(
     async with reading(broker.bootstrap) as reader:
         entries = [entry async for batch in reader.read(TOPICS) for entry in batch.entries()]
         for lane in lanes:
-            lane.check(entries, rows)
+            lane.check(entries, rows, disturbed)
         for worker in workers:
             await _agree(ComparedWorker(worker, rest, reader), broker)
 
