@@ -13,7 +13,7 @@ from tests.conftest import seeded
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.own_service import serving_own, worker_file
 from tests.kafka.producer import read_entries, reading
-from tests.kafka.random_commands import Lane, SentCommand, trail_of
+from tests.kafka.random_commands import Effect, Lane, SentCommand, trail_of
 from tests.kafka.worker_service import until
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.prove]
@@ -40,7 +40,7 @@ async def sent(lanes: list[Lane], by: int) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 async def test_a_killed_broker_loses_no_command(release: str, tmp_path: Path) -> None:
-    """The topics and the trail show the effects of exactly the commands that are done."""
+    """The topics have each config and offset of the commands done once, in order, and no other."""
     topics = Topics()
     async with up(release, tmp_path) as broker:
         file = worker_file(tmp_path, topics)
@@ -59,29 +59,39 @@ async def test_a_killed_broker_loses_no_command(release: str, tmp_path: Path) ->
             rows = await _rows_at_end(rest)
         async with reading(broker.bootstrap) as reader:
             entries = await read_entries(reader, [topics.config, topics.offsets])
-    assert len(rows) == sum(len(lane.exchanges) for lane in lanes)
+    exchanges = [exchange for lane in lanes for exchange in lane.exchanges]
+    assert [exchange for exchange in exchanges if exchange.key not in rows] == []
     for lane in lanes:
         done = [exchange for exchange in lane.exchanges if rows[exchange.key]["outcome"] == "done"]
         acknowledged = [exchange for exchange in lane.exchanges if exchange.is_acknowledged]
         assert [exchange for exchange in acknowledged if exchange not in done] == []
-        written = [(topic, effect[0], effect[1]) for topic, effect in lane.effects(entries)]
-        assert last_values(written) == expected_values([exchange.command for exchange in done])
+        commands = [exchange.command for exchange in done]
+        assert written_values(lane.effects(entries)) == expected_values(commands)
 
 
-def last_values(effects: Iterable[tuple[str, str, object]]) -> dict[str, object]:
-    """Last config and offset that the topics show, by kind."""
-    return {kind: value for _, kind, value in effects if kind in {"config", "offset"}}
-
-
-def expected_values(done: Iterable[SentCommand]) -> dict[str, object]:
-    """Config and offset that these commands leave, by kind; a deletion keeps the offset."""
-    values: dict[str, object] = {}
-    for command in done:
-        effects = dict((*command.configs, *command.offsets))
-        values |= {kind: effects[kind] for kind in effects.keys() & {"config", "offset"}}
-        if command.kind == "reset" and "offset" in values:
-            values["offset"] = None
+def written_values(effects: Iterable[tuple[str, Effect]]) -> dict[str, list[object]]:
+    """Configs and offsets in the topics by kind, in their order; None: a tombstone."""
+    values: dict[str, list[object]] = {"config": [], "offset": []}
+    for _, (kind, value) in effects:
+        if kind in values:
+            values[kind].append(value)
     return values
+
+
+def expected_values(done: Iterable[SentCommand]) -> dict[str, list[object]]:
+    """Configs and offsets that these commands write by kind, in their order.
+
+    A deletion keeps the offset. A reset removes it, and so does a creation with offsets first.
+    """
+    configs: list[object] = []
+    offsets: list[object] = []
+    for command in done:
+        configs += (value for kind, value in command.configs if kind == "config")
+        is_set = bool(offsets) and offsets[-1] is not None
+        if command.kind in {"reset", "create-with-offsets"} and is_set:
+            offsets.append(None)
+        offsets += (value for _, value in command.offsets)
+    return {"config": configs, "offset": offsets}
 
 
 async def _rows_at_end(rest: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
