@@ -25,7 +25,7 @@ from tests.client.client_calls import ClusterCalls
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
 from tests.kafka.consumers import consuming
-from tests.kafka.producer import create_topic
+from tests.kafka.producer import create_topic, reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.kafka.worker_service import until
 from tests.patience import PATIENCE_S
@@ -72,9 +72,20 @@ class SteeredCluster:
 
 
 @asynccontextmanager
-async def steered_cluster(folder: Path) -> AsyncIterator[SteeredCluster]:
-    """Broker and cluster of one worker."""
-    async with up("3.9.1", folder) as broker, KafkaWorker("3.9.1", broker) as worker:
+async def steered_cluster(
+    folder: Path, broker_release: str = "3.9.1", release: str = "3.9.1", **settings: Any
+) -> AsyncIterator[SteeredCluster]:
+    """Broker and cluster of one worker, which has created its topics."""
+
+    async def has_topics() -> bool:
+        async with reading(broker.bootstrap) as reader:
+            return Topics().config in await reader.topics()
+
+    async with (
+        up(broker_release, folder) as broker,
+        KafkaWorker(release, broker, **settings) as worker,
+    ):
+        await until(has_topics)  # a worker answers before that
         yield SteeredCluster(broker, worker)
 
 

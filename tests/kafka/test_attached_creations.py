@@ -24,6 +24,7 @@ from tests.kafka.test_attached_crashes import (
     creation,
     offsets_of,
     serving,
+    steered_cluster,
 )
 from tests.kafka.worker_service import until
 from tests.oracle.kafka import harness
@@ -41,13 +42,11 @@ async def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[SteeredCluster]:
     """Broker and cluster of one worker."""
-    broker_release, release = request.param
     classes = harness(class_cases.JAVA, "3.9.1")
-    async with (
-        up(broker_release, tmp_path_factory.mktemp("kafka")) as broker,
-        KafkaWorker(release, broker, classes=classes, plugin__discovery="hybrid_warn") as worker,
-    ):
-        yield SteeredCluster(broker, worker)
+    settings = {"classes": classes, "plugin__discovery": "hybrid_warn"}
+    folder = tmp_path_factory.mktemp("kafka")
+    async with steered_cluster(folder, *request.param, **settings) as steered:
+        yield steered
 
 
 async def reaches(cluster: SteeredCluster, name: str, state: str) -> None:
