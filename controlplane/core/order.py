@@ -120,7 +120,10 @@ class EntrySorter:
 
 
 class OrderedEntries(list[Entry]):
-    """Entries in the one order, not to be changed: `in_order` returns them as they are."""
+    """Entries in the one order, not to be changed: `in_order` returns them as they are.
+
+    Nothing checks the order: the caller of the constructor knows it.
+    """
 
     __slots__ = ()
 

@@ -52,7 +52,7 @@ def are_canonical_keys(keys: Sequence[bytes]) -> bool:
 
 
 def keys_to_decode(keys: Sequence[bytes]) -> Iterator[bytes]:
-    """The keys without those that are canonical: the caller must decode each of them.
+    """Keys that may not be canonical: the caller must decode each of them.
 
     Keys are checked in parts. One key that is not canonical yields all keys of its part.
     """

@@ -8,6 +8,7 @@ they read differently.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -329,7 +330,9 @@ def plain_status(status: Status) -> dict[str, Any]:
 
 def _about_offsets(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     topic = views.offsets_topics(state, name)[0]
-    for view in views.source_offsets(state, name):
+    # Two partitions may have one text, and the last one counts. So the order must not depend on the
+    # way in which the state was loaded.
+    for view in sorted(views.source_offsets(state, name), key=attrgetter("raw")):
         item = json_codec.encode(dict(sorted(view.partition.items()))).decode("utf-8", "replace")
         place = _FactPlace(name, Aspect.SOURCE_OFFSET, item)
         yield place, _ComparedFact(view.offset, place, ((topic, view.raw), (topic, view.key)))

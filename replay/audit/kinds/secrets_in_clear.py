@@ -50,7 +50,7 @@ _NAMES_NONE = (".url", ".uri", ".class", ".location", ".ms", ".enabled")
 Passwords in URLs are found anyway."""
 
 
-_ESCAPE_MARKS = (b"\\", b"%", b"&", b"\0")
+ESCAPE_MARKS = (b"\\", b"%", b"&", b"\0")
 """Bytes without which a text has no escapes (`has_escapes`)."""
 
 CACHED_SHAPES = 4_096
@@ -140,7 +140,7 @@ def _is_harmless_json(document: bytes | None) -> bool:
 @lru_cache(CACHED_SHAPES)
 def _is_harmless_shape(shape: bytes) -> bool:
     """`_is_harmless_json` of a document without its digits, which escapes may need."""
-    return not any(mark in shape for mark in _ESCAPE_MARKS) and _is_harmless(shape.decode())
+    return not any(mark in shape for mark in ESCAPE_MARKS) and _is_harmless(shape.decode())
 
 
 def _is_harmless(value: Any) -> bool:

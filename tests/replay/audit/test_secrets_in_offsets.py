@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from controlplane.core.text.escaped_text import has_escapes
 from replay.audit import audit
-from replay.audit.kinds.secrets_in_clear import secrets_of
+from replay.audit.kinds.secrets_in_clear import ESCAPE_MARKS, secrets_of
 from tests.replay.audit.planted_log import PlantedLog
 
 OFFSETS: dict[str, dict[str, Any]] = {
@@ -39,3 +42,9 @@ def test_some_of_these_offsets_have_secrets() -> None:
     secret = {name for name, offset in OFFSETS.items() if secrets_of(offset)}
     assert {"key", "number under a key", "URL", "percent", "quotes", "long"} <= secret
     assert not {"plain", "reference", "digits within"} & secret
+
+
+@given(text=st.text().filter(lambda text: not any(map(text.encode("utf-8").count, ESCAPE_MARKS))))
+def test_a_text_without_these_bytes_has_no_escapes(text: str) -> None:
+    """Every escape needs one of the bytes."""
+    assert not has_escapes(text)
