@@ -386,6 +386,7 @@ class Controller:
                 if self.failure is not None:
                     raise Fenced(str(self.failure))
                 if job.queue in self._unfinished.by_queue:
+                    await retried(self._read_to_end, self._limits)  # waits for an unavailable log
                     await self._unfinished.end_in(job.queue)
                 state = await retried(partial(self._state_to_decide_on, job), self._limits)
                 answer = self._earlier_answer(request, state)
@@ -475,8 +476,7 @@ class Controller:
             topics = own_offsets_topics(self.state, command)
             if topics:
                 await follow_in_time(self._reader, topics, self._limits.write_patience_ms)
-        own_release = self._decider.context.profile.release
-        if profile is None or profile.release == own_release:
+        if profile is None or profile.release == self._decider.context.profile.release:
             return self.state
         return await self._reader.state(profile)
 

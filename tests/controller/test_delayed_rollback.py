@@ -103,6 +103,22 @@ class ExpiringLog(MemoryLog):
         return await super().ends(topics)
 
 
+class ShortOutage(MemoryLog):
+    """Log that is unavailable for the next reads of its ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures = 0
+        """Number of reads that will fail."""
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Return the end offsets, or fail while the outage lasts."""
+        if self.failures:
+            self.failures -= 1
+            raise LogUnavailable("the log is away")
+        return await super().ends(topics)
+
+
 def around(kafka: ExternalActions) -> dict[str, Any]:
     """Surroundings of a worker that has a sink class."""
     plugins = [Plugin(class_name="lab.Sink", type="sink")]
@@ -156,6 +172,18 @@ async def test_the_next_command_waits_for_the_rollback() -> None:
         await plane.execute(CreateConnector("orders", SINK))
         assert await kafka.group_offsets(GROUP) == ()
         assert views.connectors(plane.state) == ["orders", "users"]
+
+
+async def test_the_next_command_outlasts_an_outage() -> None:
+    """Behind a command in doubt, too, a command waits until the log is available again."""
+    kafka, log = UnreachableKafka(), ShortOutage()
+    limits = CommandLimits(retry_first_ms=1, retry_last_ms=60_000)
+    async with plane_on(log, Settings(limits=limits), **around(kafka)) as plane:
+        await fails(plane)
+        kafka.back, log.failures = True, 3
+        await plane.execute(CreateConnector("orders", SINK))
+        assert not log.failures
+        assert not plane.state.commands["k"].unfinished
 
 
 async def test_the_next_process_completes_the_rollback() -> None:
