@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from controlplane.core.text.safe_text import names_text
+from controlplane.core.text.safe_text import names_text, safe
 
 
 class ReplayError(Exception):
@@ -37,7 +37,8 @@ def no_archive(where: str) -> NoArchive:
 
 def no_clusters(where: str, names: Sequence[str], existing: Sequence[str]) -> NoArchive:
     """Create the error for clusters that an archive lacks; it has the `existing` ones."""
-    absent = f"a cluster {names[0]}" if len(names) == 1 else f"the clusters {names_text(names)}"
+    shown = [*map(safe, names)]
+    absent = f"a cluster {shown[0]}" if len(shown) == 1 else f"the clusters {names_text(shown)}"
     return NoArchive(f"{where} has no archive of {absent} (found: {', '.join(existing)})")
 
 

@@ -125,8 +125,8 @@ class ProcessExecutor:
                 _end_results(pool)
                 if isinstance(failure, BrokenProcessPool):
                     raise WorkerDied(
-                        "a worker process was killed, most likely for lack of memory: "
-                        "use fewer --jobs"
+                        "a worker process has ended, most likely for lack of memory: use "
+                        'fewer jobs. A script needs `if __name__ == "__main__"` for several'
                     ) from None
                 raise
 

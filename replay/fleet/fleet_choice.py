@@ -18,7 +18,7 @@ def fleet_of(
 ) -> "LocalFleet | SparkFleet":
     """Return a `SparkFleet` for a Spark session; without one, a `LocalFleet`.
 
-    `jobs` limits the processes that plan a fleet without Spark.
+    `jobs` limits the processes that plan and fold a fleet without Spark.
     """
     if session is None:
         return LocalFleet(progress, jobs)

@@ -43,7 +43,7 @@ async def cluster(
 ) -> AsyncIterator[SteeredCluster]:
     """Broker and cluster of one worker."""
     classes = harness(class_cases.JAVA, "3.9.1")
-    settings = {"classes": classes, "plugin__discovery": "hybrid_warn"}
+    settings: dict[str, Any] = {"classes": classes, "plugin__discovery": "hybrid_warn"}
     folder = tmp_path_factory.mktemp("kafka")
     async with steered_cluster(folder, *request.param, **settings) as steered:
         yield steered

@@ -153,7 +153,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
         _end(archive, is_different=write_differences(archive, query, folder, executing))
         return
     queries: list[list[StateQuery]] = []
-    if is_explained or not executing.choice.is_spark:
+    if is_explained or not (executing.choice.is_spark or executing.is_parallel):
         plan_sides = partial(query.queries, archive.source())
         queries = archive.answer_of_each(plan_sides, since, until, jobs=executing.jobs)
         if is_explained:

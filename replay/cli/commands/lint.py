@@ -78,7 +78,7 @@ def lint(  # noqa: PLR0913 - click gives one argument per option
     The states before and after are compared. Exit code 0: at most informational findings; 1:
     findings that need action; 2: bad input, or a cluster is unreadable. With --hazards nothing is
     rehearsed: the records that would harm a worker are listed, as by `controlplane inspect
-    --hazards`. The exit code is then 0, unless --fail is given.
+    --hazards`. Only with --fail do they change the exit code.
     """
     if is_about_hazards and release == EVERY:
         release = None  # the default

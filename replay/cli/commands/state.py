@@ -95,7 +95,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
             write_states(archive, question, folder, executing)
             return
     queries: list[StateQuery] = []
-    if is_explained or not executing.choice.is_spark:
+    if is_explained or not (executing.choice.is_spark or executing.is_parallel):
         queries = archive.answer_of_each(question.query, moment, jobs=executing.jobs)
         if is_explained:
             print_plan_notices([query.plan for query in queries])

@@ -1,4 +1,4 @@
-"""Differences as `replay diff` prints them, made in this process or in Spark's tasks."""
+"""Differences as `replay diff` prints them, made in this process, in others or in Spark's tasks."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""States as commands print them: digests and rows, made in this process or in Spark's tasks."""
+"""States as commands print them: digests and rows, made in processes or in Spark's tasks."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
