@@ -128,6 +128,7 @@ ELSEWHERE = {
     ("encode_config", "_content", "_both_states"): "tests/test_written_bytes.py",
     ("encode_status", "_status_content", "_activity_content"): "tests/test_written_bytes.py",
     ("encode_partition",): "tests/core/test_written_offsets.py",
+    ("load_entries",): "tests/replay/lint/test_rehearsal.py",
     ("plain_fields",): "tests/replay/tables/test_offset_batches.py",
 }
 

@@ -173,12 +173,11 @@ def throwing_keys(keys: Iterable[bytes | None], profile: Profile) -> set[bytes |
 
 
 def _keys_that_may_throw(keys: Iterable[bytes | None], profile: Profile) -> Iterable[bytes]:
-    if not profile.offset_partitions:
-        return ()  # the worker does not parse keys
     if profile.offset_key_loses_batch:
         return keys_to_decode([key for key in keys if key is not None])
-    if profile.json_limits:
-        return ()  # a key that is too deep is undecodable, and stored
+    # Old workers do not parse keys; to new ones, a key that is too deep is undecodable, and stored.
+    if profile.json_limits or not profile.offset_partitions:
+        return ()
     return [key for key in keys if key is not None and len(key) >= _OVERFLOWING_BYTES]
 
 
