@@ -204,10 +204,7 @@ def test_secrets_are_hidden_in_every_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--as-of", "1"], "before the first record"),
         (["--as-of", "yesterday"], "is no point in time"),
-        (["--as-of", "config@9999"], "connect-configs reaches from config@0 to config@"),
-        (["--as-of", '{"nothing":[1]}'], "has no topic 'nothing'"),
         (["--as-of", '{"x":[2],"x":[1]}'], "the vector names the topic 'x' twice"),
         (["--profile", "0.8"], "unknown release '0.8'"),
         (["--exactly-once", "--profile", "2.8"], "no exactly-once support"),
@@ -218,6 +215,25 @@ def test_secrets_are_hidden_in_every_output(tmp_path: Path) -> None:
 def test_unanswerable_questions_are_refused(archive: Path, words: list[str], sentence: str) -> None:
     """The command prints one sentence and exits with code 2."""
     assert sentence in refusal(call("state", archive, *words))
+
+
+@pytest.mark.parametrize(
+    ("moment", "sentence"),
+    [
+        ("1", "before the first record"),
+        ("config@9999", "connect-configs reaches from config@0 to config@"),
+        ('{"nothing":[1]}', "has no topic 'nothing'"),
+    ],
+)
+def test_each_cluster_without_the_moment_is_named(
+    archive: Path, moment: str, sentence: str
+) -> None:
+    """The command prints one sentence per cluster and exits with code 2."""
+    result = call("state", archive, "--as-of", moment)
+    assert (result.code, result.out) == (2, "")
+    for line, cluster in zip(result.err.splitlines(), ("life", "roll"), strict=True):
+        assert line.startswith(f"Error: {cluster}: ")
+        assert sentence in line
 
 
 @pytest.mark.parametrize(
