@@ -43,10 +43,15 @@ def no_clusters(where: str, names: Sequence[str], existing: Sequence[str]) -> No
 
 
 def unknown_connectors(names: Sequence[str]) -> str:
-    """Sentence about connectors that no record concerns."""
+    """Sentence about connectors that do not occur in an answer."""
     if len(names) == 1:
-        return f"no record concerns a connector {names[0]!r}: check the name"
-    return f"no record concerns the connectors {names_text([*map(repr, names)])}: check the names"
+        return f"the answer has no connector {names[0]!r}: check the name"
+    return f"the answer has none of the connectors {listed(names)}: check the names"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Quoted names as a phrase, the first few of many."""
+    return names_text([*map(repr, names)])
 
 
 def log_advice(log: str) -> str:

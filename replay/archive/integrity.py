@@ -7,6 +7,7 @@ from hashlib import sha256
 
 import pyarrow as pa
 
+from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import StoredFile, read_chain
 from replay.archive.stores.concurrent_requests import concurrently
@@ -46,8 +47,18 @@ def check_sizes(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
 
 def differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
     """Build the error for a file that is missing or altered; `flaw` ends a sentence about it."""
-    folder, _, _ = stored.file.partition("/")
-    return ArchiveCorrupt(f"{stored.file} {flaw}: restore it from a copy. {new_capture(folder)}")
+    return damaged(stored.file, flaw)
+
+
+def damaged(name: str, flaw: str) -> ArchiveCorrupt:
+    """Build the error for a damaged file of a cluster, with advice."""
+    return ArchiveCorrupt(f"{name} {flaw}: restore it from a copy. {_without_copy(name)}")
+
+
+def _without_copy(name: str) -> str:
+    if layout.is_derived(name):
+        return "Without a copy, `state --from-segments` reads the records that the file repeats"
+    return new_capture(name.partition("/")[0])
 
 
 def new_capture(folder: str) -> str:

@@ -185,6 +185,11 @@ def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
     return f"{folder(cluster)}/_snapshots/{what[:_STEM]}-{sha256[:_HASH_DIGITS]}.{ending}"
 
 
+def is_derived(name: str) -> bool:
+    """True if the file repeats what segments hold: winners, or a snapshot."""
+    return "/_snapshots/" in name or name.rpartition("/")[2].startswith("_winners-")
+
+
 def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
     """The first name outside of the cluster's folder; None if all are inside."""
     inside = folder(cluster) + "/"

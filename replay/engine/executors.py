@@ -15,7 +15,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import active_children, current_process, get_context, parent_process
+from multiprocessing import current_process, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
@@ -101,8 +101,8 @@ class ProcessExecutor:
         if slots < 2:  # one extra process would not help
             yield from map(work, items)
             return
-        earlier_children, workers = {*active_children()}, set[BaseProcess]()
-        with ProcessPoolExecutor(slots, get_context("spawn"), end_with_parent) as pool:
+        workers = set[BaseProcess]()
+        with ProcessPoolExecutor(slots, get_context("spawn"), _begin_process) as pool:
             waiting = iter(items)
             pending: deque[tuple[T, Future[bytes | None]]] = deque()
             try:
@@ -111,7 +111,7 @@ class ProcessExecutor:
                     with unheard(signal.SIGINT):
                         for item in islice(waiting, self._ahead * slots - len(pending)):
                             pending.append((item, pool.submit(packed, work, item)))
-                        workers |= {*active_children()} - earlier_children
+                        workers |= processes_of(pool)
                     if not pending:
                         return
                     item, future = pending.popleft()
@@ -120,8 +120,8 @@ class ProcessExecutor:
             # cancelled: the pool fails it, and Python 3.11 prints an InvalidStateError if it was
             # cancelled before.
             except BaseException as failure:
-                for child in {*active_children()} - earlier_children:
-                    child.terminate()
+                for worker in workers | processes_of(pool):
+                    worker.terminate()
                 _end_results(pool)
                 if isinstance(failure, BrokenProcessPool):
                     raise WorkerDied(
@@ -131,12 +131,14 @@ class ProcessExecutor:
                 raise
 
 
-def process_executor(jobs: int) -> Executor:
-    """Executor with so many processes; 1 is this process.
+def process_executor(jobs: int, ahead: int | None = None) -> Executor:
+    """Executor with so many processes; 1 is this process. `ahead` is that of `ProcessExecutor`.
 
     A worker of `multiprocessing.Pool` may start no process, so it does the work itself.
     """
-    return SerialExecutor() if jobs == 1 or current_process().daemon else ProcessExecutor(jobs)
+    if jobs == 1 or current_process().daemon:
+        return SerialExecutor()
+    return ProcessExecutor(jobs, ahead)
 
 
 def _result(future: "Future[bytes | None]", workers: Iterable[BaseProcess]) -> bytes | None:
@@ -159,6 +161,15 @@ def _result(future: "Future[bytes | None]", workers: Iterable[BaseProcess]) -> b
             any_died = not all(worker.is_alive() for worker in workers)
 
 
+def processes_of(pool: ProcessPoolExecutor) -> set[BaseProcess]:
+    """Processes of a pool; none once it is shut down.
+
+    All children of this process would include those of other pools, and of an embedding program.
+    """
+    processes: Any = getattr(pool, "_processes", None)
+    return set() if processes is None else {*processes.values()}
+
+
 def _end_results(pool: ProcessPoolExecutor) -> None:
     """Close this process's write end of the pipe through which the pool's processes send results.
 
@@ -168,6 +179,11 @@ def _end_results(pool: ProcessPoolExecutor) -> None:
     results: Any = getattr(pool, "_result_queue", None)
     if results is not None:
         results._writer.close()  # noqa: SLF001 - `ProcessPoolExecutor` has no method for it
+
+
+def _begin_process() -> None:
+    end_with_parent()
+    collect_rarely()
 
 
 def end_with_parent() -> None:
@@ -217,7 +233,6 @@ def packed(work: "ItemWork[T, R]", item: T) -> bytes | None:
     Returns None if they are nested too deeply for pickle.
     """
     leave_out_pandas()
-    collect_rarely()
     results: list[R] | ReplayError
     try:
         results = list(work(item))

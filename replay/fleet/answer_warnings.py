@@ -17,7 +17,7 @@ class KnownConnectors(NamedTuple):
 
 
 class AbsentConnector(UserWarning):
-    """No record concerns a named connector, so it has no rows. The message names it."""
+    """The answer has no row of a named connector. The message names it."""
 
 
 def warn_of_absent(connectors: Iterable[str], known_names: Container[str]) -> None:

@@ -113,8 +113,8 @@ class LocalFleet:
         self._progress.begin("writing" if folder else "folding", len(clusters))
         task = StateTask(question, folder, tuple(tables))
         with closing(self._summarised(task, clusters)) as answers:
-            for of_cluster in answers:
-                yield from of_cluster
+            for cluster_summaries in answers:
+                yield from cluster_summaries
                 self._progress.advance(1)
 
     def _summarised(
@@ -143,8 +143,8 @@ class LocalFleet:
         self._progress.begin("writing", len(clusters))
         task = DifferenceTask(query, source, folder)
         with closing(self._compared(task, clusters)) as answers:
-            for of_cluster in answers:
-                yield from of_cluster
+            for cluster_counts in answers:
+                yield from cluster_counts
                 self._progress.advance(1)
 
     def _compared(

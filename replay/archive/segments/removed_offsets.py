@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay.archive.integrity import read_whole
+from replay.archive.integrity import damaged, read_whole
 from replay.archive.manifest import RemovedRecords
 from replay.archive.segments.segment_files import EncodedFile
 from replay.archive.stores.store import ArchiveStore
-from replay.errors import ArchiveCorrupt
 
 OffsetColumn: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
@@ -94,10 +93,10 @@ def read_offsets(store: ArchiveStore, records: RemovedRecords | None) -> Removed
         table = pq.read_table(pa.BufferReader(read_whole(store, stored))).cast(_SCHEMA)
     except (pa.ArrowException, ValueError) as error:
         why = str(error).splitlines()[0]
-        raise ArchiveCorrupt(f"{stored.file} holds no offsets ({why}): restore it") from None
+        raise damaged(stored.file, f"holds no offsets ({why})") from None
     starts, ends = (table.column(name).to_numpy() for name in _SCHEMA.names)
     removed = RemovedOffsets(starts, ends)
     ascend = bool(np.all(starts < ends) and np.all(starts[1:] > ends[:-1]))
     if not ascend or removed.total != stored.records:
-        raise ArchiveCorrupt(f"{stored.file} holds other offsets than described: restore it")
+        raise damaged(stored.file, "holds other offsets than described")
     return removed

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
-from replay.archive.integrity import check_current, differing
+from replay.archive.integrity import check_current, damaged, differing
 from replay.archive.manifest import Segment, StoredFile
 from replay.archive.stores.store import ArchiveStore
 from replay.archive.stores.store_errors import is_outage, why_not
@@ -205,9 +205,8 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
     if not file.metadata.schema.equals(_parquet_schema()):
         _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
     if file.metadata.num_rows != stored.records:
-        raise ArchiveCorrupt(
-            f"{stored.file} has {file.metadata.num_rows} rows and not {stored.records}: restore it"
-        )
+        flaw = f"has {file.metadata.num_rows} rows and not {stored.records}"
+        raise damaged(stored.file, flaw)
     return ArchiveFile(stored.file, file)
 
 
@@ -232,7 +231,7 @@ def _damaged(name: str, error: Exception) -> ReplayError:
     if isinstance(error, OSError) and is_outage(error):
         return NoArchive(f"{name} cannot be read {why_not(error)}")
     why = str(error).splitlines()[0]
-    return ArchiveCorrupt(f"{name} is no Parquet file, or a damaged one ({why}): restore it")
+    return damaged(name, f"is no Parquet file, or a damaged one ({why})")
 
 
 @cache

@@ -117,7 +117,7 @@ def open_store(
             f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder{advice}"
         )
     if not rest.startswith("/"):
-        raise NoArchive(f"{where} names no folder of this machine: write file:///path")
+        raise NoArchive(f"{where} is not of the form file:///path")
     try:
         _, path = fs.FileSystem.from_uri(quote(where, safe=_KEPT_IN_FILE_URLS))
     except (pa.ArrowInvalid, OSError):

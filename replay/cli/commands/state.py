@@ -44,6 +44,7 @@ from replay.doubts import DoubtKind
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.engine.states.state_rows import SCHEMA, ConnectorRow, UnreadableCounts, table_of
+from replay.errors import listed
 from replay.fleet.cluster_summaries import FleetQuestion
 
 _ORDER = "depends on the order between partitions: {}"
@@ -148,11 +149,15 @@ def _rows(answer: StateAnswer) -> list[ConnectorRow]:
 def _check(plans: Sequence[ReadPlan], connectors: tuple[str, ...], shown: Container[str]) -> None:
     """Print notices, gaps and doubts; raise `UnknownConnector` for a name that is not shown."""
     print_plan_notices(plans)
-    missing = [name for name in connectors if name not in shown]
-    if missing:
-        raise UnknownConnector(
-            f"no cluster had a connector {missing[0]!r} at that moment: check the name"
-        )
+    absent = [name for name in dict.fromkeys(connectors) if name not in shown]
+    if absent:
+        raise UnknownConnector(_absent_then(absent))
+
+
+def _absent_then(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"no cluster had a connector {names[0]!r} at that moment: check the name"
+    return f"no cluster had the connectors {listed(names)} at that moment: check the names"
 
 
 # --- printing -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from math import inf
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from controlplane.event_loop import cancel, now_ms
@@ -28,7 +28,7 @@ from replay.archive.stores.store import ArchiveStore, open_store
 from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
 from replay.cli.options.background import BackgroundOptions
 from replay.cli.options.durations import option_duration
-from replay.engine.executors import end_with_parent, packed, unheard, unpacked
+from replay.engine.executors import end_with_parent, packed, processes_of, unheard, unpacked
 from replay.progress import NoProgress
 
 CHECK_S = 60
@@ -154,7 +154,6 @@ async def _elsewhere(
     work: Callable[[_CompactionTask], Iterator[Any]], task: _CompactionTask
 ) -> bytes | None:
     """Run a task in a new process; a cancellation ends the process."""
-    earlier = {*active_children()}
     pool = ProcessPoolExecutor(1, get_context("spawn"), _begin_process)
     try:
         # The child inherits the mask: only this process handles Ctrl-C.
@@ -162,8 +161,8 @@ async def _elsewhere(
             future = pool.submit(packed, work, task)
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
-        for child in {*active_children()} - earlier:
-            child.terminate()
+        for process in processes_of(pool):
+            process.terminate()
         raise
     finally:
         pool.shutdown(wait=False)  # looks do not wait for the end of the process

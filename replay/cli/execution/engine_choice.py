@@ -60,7 +60,8 @@ def _run(
             yield from executor.run(work, clusters)
         return
     progress.begin("folding", len(clusters))
-    with executing.by(progress) as executor:
+    # An answer may be a whole state, so each process works on one, and none waits besides.
+    with executing.by(progress, ahead=1) as executor:
         for results in executor.run(work, clusters):
             yield results
             progress.advance(1)

@@ -47,10 +47,12 @@ class EngineChoice(NamedTuple):
             yield session
 
     @contextmanager
-    def executor(self, jobs: int, progress: ProgressListener) -> Iterator[Executor]:
+    def executor(
+        self, jobs: int, progress: ProgressListener, ahead: int | None = None
+    ) -> Iterator[Executor]:
         """Yield the executor: this process, more processes, or Spark tasks."""
         if not self.is_spark:
-            yield process_executor(jobs)
+            yield process_executor(jobs, ahead)
             return
         with self.in_spark(progress) as executor:
             yield executor
@@ -90,12 +92,17 @@ class ExecutorChoice(NamedTuple):
         """Name of the engine, and its way of working."""
         if self.choice.is_spark:
             return SPARK, f"in tasks at {self.choice.where.master}"
-        processes = f"{self.jobs} processes" if self.is_parallel else "this process"
+        processes = f"{self.jobs} processes at most" if self.is_parallel else "this process"
         return HERE, f"in {processes}: no JVM is started"
 
-    def by(self, progress: ProgressListener) -> AbstractContextManager[Executor]:
-        """Return a context manager with the executor for `--jobs` and the engine."""
-        return self.choice.executor(self.jobs or 1, progress)
+    def by(
+        self, progress: ProgressListener, ahead: int | None = None
+    ) -> AbstractContextManager[Executor]:
+        """Return a context manager with the executor for `--jobs` and the engine.
+
+        `ahead` is that of `replay.engine.executors.ProcessExecutor`.
+        """
+        return self.choice.executor(self.jobs or 1, progress, ahead)
 
 
 def executing_options(command: Decorated) -> Decorated:
@@ -112,7 +119,8 @@ def executing_options(command: Decorated) -> Decorated:
         type=WholeNumber(min=1),
         metavar="N",
         help="Number of worker processes, each with its own memory. If given, it also limits the "
-        "processes that plan a large fleet. [default: 1]",
+        "processes that plan a large fleet. With 2 or more, `--engine auto` does not start Spark. "
+        "[default: 1]",
     )(engine_options(with_executing))
 
 

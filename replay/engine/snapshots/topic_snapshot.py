@@ -10,10 +10,9 @@ from controlplane.core.fold import Fold, TopicSnapshot
 from controlplane.core.fold.snapshot_codec import DamagedSnapshot, SnapshotDecoder, freeze, kind_of
 from controlplane.core.releases.profiles import PROFILES, Profile, first_alike
 from controlplane.core.state import Topics
-from replay.archive.integrity import read_whole
+from replay.archive.integrity import damaged, read_whole
 from replay.archive.manifest import StoredFile
 from replay.archive.stores.store import ArchiveStore
-from replay.errors import ArchiveCorrupt
 
 
 class FrozenTopics(msgspec.Struct, frozen=True):
@@ -83,7 +82,7 @@ def thawed(
                     for profile, number in zip(profiles, numbers, strict=True)
                 }
     except (msgspec.MsgspecError, DamagedSnapshot, IndexError, OSError) as error:
-        raise ArchiveCorrupt(f"{stored.file} holds no states ({error}): restore it") from None
+        raise damaged(stored.file, f"holds no states ({error})") from None
     return states
 
 

@@ -272,7 +272,7 @@ def test_wrong_settings_are_refused_without_their_secrets(
         ("abfs://nonsense@store/x", "no archive can be at abfs://…"),
         ("hdfs://nonsense:8020/x", "no archive can be at hdfs://…"),
         ("ftp://nonsense/x", "no archive can be at ftp://…"),
-        ("file://elsewhere/x", "file://elsewhere/x names no folder of this machine"),
+        ("file://elsewhere/x", "file://elsewhere/x is not of the form"),
     ],
 )
 def test_wrong_urls_are_refused_without_their_keys(

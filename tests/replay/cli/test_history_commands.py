@@ -217,7 +217,7 @@ def test_explain_shows_the_reading_plan(
     ]
     assert {plan["backend"] for plan in document} == {"spark" if "spark" in words else "local"}
     printed = call(command, archive, *rest, "--explain").out
-    assert ("in 2 processes: no JVM is started" in printed) == ("--jobs" in words)
+    assert ("in 2 processes at most: no JVM is started" in printed) == ("--jobs" in words)
 
 
 def test_explain_plans_both_sides_of_a_diff(archive: Path) -> None:
@@ -265,13 +265,13 @@ def compared(file: Path) -> list[dict[str, Any]]:
     [
         (("timeline", "--as-of", "2001-01-01"), "life: '2001-01-01' is before the first record"),
         (("timeline", "--profile", "12.x"), "unknown release '12.x'"),
-        (("timeline", "--connector", "nobody"), "no record concerns a connector 'nobody'"),
+        (("timeline", "--connector", "nobody"), "the answer has no connector 'nobody'"),
         (("timeline", "--cluster", "none"), "has no archive of a cluster none"),
         (("timeline", "--exactly-once", "--profile", "2.3"), "has no exactly-once support"),
         (("diff", "--from", "2001-01-01"), "life: '2001-01-01' is before the first record"),
         (("diff", "--from", "config@3", "--to-profile", "x"), "unknown release 'x'"),
-        (("diff", "--from", "config@3", "--connector", "nobody"), "no record concerns"),
-        (("history", "--connector", "nobody"), "no record concerns a connector 'nobody'"),
+        (("diff", "--from", "config@3", "--connector", "nobody"), "the answer has no connector"),
+        (("history", "--connector", "nobody"), "the answer has no connector 'nobody'"),
         (("history", "--connector", "pages", "--as-of", "config@999"), "has no record at"),
     ],
 )

@@ -57,11 +57,11 @@ def test_each_query_names_unknown_connectors(
     ask: Callable[..., object], archive: OpenArchive[pa.Table], tmp_path: Path
 ) -> None:
     """A connector is unknown only if no cluster has it. A warning names it, as commands do."""
-    sentence = "^no record concerns a connector 'zzz': check the name$"
+    sentence = "^the answer has no connector 'zzz': check the name$"
     for number in range(2):  # Python shows a repeated warning once by default
         with pytest.warns(AbsentConnector, match=sentence):
             ask(archive, tmp_path / str(number), "pages", "zzz")
-    with pytest.warns(AbsentConnector, match="concerns the connectors 'zzz' and 'zz': check"):
+    with pytest.warns(AbsentConnector, match="none of the connectors 'zzz' and 'zz': check"):
         ask(archive, tmp_path / "both", "zzz", "zz")
     with warnings.catch_warnings(record=True) as caught:
         ask(archive, tmp_path / "known", "pages")

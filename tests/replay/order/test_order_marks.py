@@ -155,7 +155,7 @@ def test_lint_shows_the_hazards_of_an_archive(unordered: Path) -> None:
 def test_hazards_of_an_unknown_connector_are_refused(unordered: Path) -> None:
     """A misspelt `--connector` is refused; a connector of one cluster of several is known."""
     words = ("lint", unordered, "--hazards", "--connector")
-    sentence = "no record concerns a connector 'nobody': check the name"
+    sentence = "the answer has no connector 'nobody': check the name"
     assert refusal(call(*words, "nobody")) == sentence
     capture(unordered, log_of(config(connector("c"))), name="other")
     assert call(*words, "c").code == 0

@@ -100,5 +100,5 @@ def test_errors_stay_below_the_bar(archive: Path) -> None:
     result = at_a_terminal("history", archive, "--connector", "none")
     assert result.code == 2
     assert result.terminal.splitlines()[-1].endswith(
-        "Error: no record concerns a connector 'none': check the name"
+        "Error: the answer has no connector 'none': check the name"
     )
