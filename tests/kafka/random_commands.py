@@ -160,11 +160,12 @@ class Lane:
         """Check that the log and the trail agree with the answers.
 
         `disturbed` has the keys of creations during which another client resumed the connector.
+        Commands without a row were never accepted, so they have no effect.
         """
         effects = list(self.effects(entries))
         configs = [effect for topic, effect in effects if topic == CONFIGS]
         offsets = [effect for topic, effect in effects if topic == OFFSETS]
-        for exchange in self.exchanges:
+        for exchange in self._accepted(rows):
             row = rows[exchange.key]
             if exchange.is_acknowledged:
                 assert row["outcome"] == "done", (exchange, row)
@@ -178,7 +179,7 @@ class Lane:
 
     def _configs(self, written: Container[Effect], rows: TrailRows) -> Iterator[Effect]:
         """Effects on configs in order: those of commands done, and of creations taken back."""
-        for exchange in self.exchanges:
+        for exchange in self._accepted(rows):
             if _is_done(exchange, rows):
                 yield from exchange.command.configs
             elif _is_taken_back(exchange, rows, exchange.command.configs, written):
@@ -190,7 +191,7 @@ class Lane:
         A reset writes a tombstone only if there is an offset to remove.
         """
         is_set = False
-        for exchange in self.exchanges:
+        for exchange in self._accepted(rows):
             command, is_done = exchange.command, _is_done(exchange, rows)
             if is_done:
                 yield from command.offsets
@@ -202,6 +203,9 @@ class Lane:
                 is_set = False
             elif command.offsets:
                 is_set = is_done
+
+    def _accepted(self, rows: TrailRows) -> Iterator[LaneExchange]:
+        return (exchange for exchange in self.exchanges if exchange.key in rows)
 
     def effects(self, entries: Iterable[Entry]) -> Iterator[tuple[str, Effect]]:
         """Topic and effect of each committed record about this connector."""
