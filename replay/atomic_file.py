@@ -11,6 +11,19 @@ from controlplane.private_files import replacing
 from replay.errors import NotWritable
 
 
+def check_outside_clusters(place: str) -> None:
+    """Refuse a path or URL in a folder `cluster=…`: its files would count as an archive's.
+
+    Raises:
+        NotWritable: the place lies in such a folder, or is one.
+    """
+    if any(part.startswith("cluster=") for part in place.split("/")):
+        raise NotWritable(
+            f"{place} lies in a folder cluster=…, as those of an archive are named: name a folder "
+            "outside of the archive"
+        )
+
+
 def check_place(file: Path) -> None:
     """Check that a file can be written, before expensive work starts.
 

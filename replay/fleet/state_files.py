@@ -26,6 +26,7 @@ from controlplane.private_files import draft_folder, folder_mode, make_folders, 
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.object_store import CLAIMS
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
+from replay.atomic_file import check_outside_clusters
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.query import StateQuery
 from replay.engine.states.order_marks import OrderMarks
@@ -174,8 +175,9 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
     """Yield a place for files; a folder appears as `where` when the block ends without an error.
 
     Raises:
-        NotWritable: the place exists and has files, or cannot be written.
+        NotWritable: the place exists and has files, is in a cluster's folder, or cannot be written.
     """
+    check_outside_clusters(where)
     store = open_store(where, settings)
     names = set(store.names("")) - {CLAIMS}
     if names and SUCCESS not in names and not isinstance(store, FolderStore):

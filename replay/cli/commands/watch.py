@@ -10,6 +10,7 @@ from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.terminal.log_options import not_empty, read_profile
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.shell_completion import complete_files
+from replay.atomic_file import check_outside_clusters
 from replay.cli.execution.watched_feed import (
     FeedPrinter,
     WatchOptions,
@@ -98,6 +99,8 @@ def watch(  # noqa: PLR0913 - click passes every option by name
     profile = read_profile(release)
     check_support(profile, exactly_once=archive.exactly_once)
     options = WatchOptions(None if once else pause_s, output, least)
+    for place in filter(None, (checkpoint, folder)):
+        check_outside_clusters(place)
     with _places(checkpoint, folder) as (progress, tables):
         context = _context(archive, profile, changes, (progress, tables))
         if not engine.is_spark:

@@ -29,6 +29,7 @@ from controlplane.private_files import make_folders, replacing
 from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.output import note
+from replay.atomic_file import check_outside_clusters
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
@@ -137,6 +138,8 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_options(resume: str | None, executing: ExecutorChoice, **arguments: Any) -> Any:
+        if resume is not None:
+            check_outside_clusters(resume)
         folder = None if resume is None else Path(resume)
         return command(options=JobOptions(folder, executing), **arguments)
 

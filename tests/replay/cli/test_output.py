@@ -193,3 +193,24 @@ def test_sentences_on_a_terminal_break_between_words() -> None:
     plain = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.screen_text)
     assert {word for word in long_words if word.isalpha()} <= {*plain.split()}
     assert max(map(len, plain.splitlines())) <= len("-" * 50)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state", "-o", "parquet", "--folder"),
+        ("diff", "--from", "config@3", "-o", "parquet", "--folder"),
+        ("audit", "--resume"),
+        ("watch", "--once", "--checkpoint"),
+    ],
+)
+@pytest.mark.parametrize("place", ["cluster=new", "cluster=new/x", "cluster=life/x"])
+def test_no_files_are_written_into_the_folder_of_a_cluster(
+    archive: Path, words: tuple[str, ...], place: str
+) -> None:
+    """They would count as files of an archived cluster, and later commands would fail."""
+    files = {*archive.rglob("*")}
+    command, *options = words
+    sentence = refusal(call(command, archive, *options, archive / place))
+    assert "lies in a folder cluster=…, as those of an archive are named" in sentence
+    assert {*archive.rglob("*")} == files
