@@ -120,14 +120,12 @@ class ProcessExecutor:
             # cancelled: the pool fails it, and Python 3.11 prints an InvalidStateError if it was
             # cancelled before.
             except BaseException as failure:
-                for worker in workers | processes_of(pool):
+                workers |= processes_of(pool)
+                for worker in workers:
                     worker.terminate()
                 _end_results(pool)
                 if isinstance(failure, BrokenProcessPool):
-                    raise WorkerDied(
-                        "a worker process has ended, most likely for lack of memory: use "
-                        'fewer jobs. A script needs `if __name__ == "__main__"` for several'
-                    ) from None
+                    raise WorkerDied(_cause(workers)) from None
                 raise
 
 
@@ -159,6 +157,18 @@ def _result(future: "Future[bytes | None]", workers: Iterable[BaseProcess]) -> b
             if any_died:
                 raise BrokenProcessPool from None
             any_died = not all(worker.is_alive() for worker in workers)
+
+
+def _cause(workers: Iterable[BaseProcess]) -> str:
+    """Probable cause of a death, as a sentence. Python ends with 1 if it cannot import a script."""
+    for worker in workers:
+        worker.join(DEATH_LOOK_S)
+    if any(worker.exitcode == 1 for worker in workers):
+        return (
+            "a worker process could not start: a script that uses several jobs needs "
+            '`if __name__ == "__main__"`'
+        )
+    return "a worker process has ended, most likely for lack of memory: use fewer jobs"
 
 
 def processes_of(pool: ProcessPoolExecutor) -> set[BaseProcess]:

@@ -3,6 +3,7 @@
 import os
 import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -14,11 +15,14 @@ import pytest
 
 from replay.engine.executors import ProcessExecutor, WorkerDied
 from tests.patience import PATIENCE_S
-from tests.replay.cli.replay_calls import wait_for
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call, wait_for
 
 pytestmark = pytest.mark.slow
 
 ANNOUNCED_BYTES = 1_000
+
+LIFE = HISTORIES / "life-3.9.log.jsonl"
 
 
 def sent_by_half(folder: Path) -> Iterator[str]:
@@ -79,3 +83,26 @@ def test_processes_import_no_pandas() -> None:
         [False],
         [False],
     ]
+
+
+UNGUARDED = """
+import sys
+import replay
+
+replay.open(sys.argv[1], jobs=2).summaries()
+"""
+
+
+def test_a_script_without_a_guard_is_told_what_it_needs(tmp_path: Path) -> None:
+    """The processes import the script, which would start processes again: Python ends them."""
+    for name in ("life", "twin"):
+        assert call("capture", f"{name}={LIFE}", tmp_path / "fleet").code == 0
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    words = (sys.executable, script, tmp_path / "fleet")
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].endswith(
+        "a worker process could not start: a script that uses several jobs needs "
+        '`if __name__ == "__main__"`'
+    )
