@@ -208,7 +208,7 @@ def test_sentences_on_a_terminal_break_between_words() -> None:
 def test_no_files_are_written_into_the_folder_of_a_cluster(
     archive: Path, words: tuple[str, ...], place: str
 ) -> None:
-    """They would count as files of an archived cluster, and later commands would fail."""
+    """New files would count as those of an archived cluster, and later commands would fail."""
     files = {*archive.rglob("*")}
     command, *options = words
     sentence = refusal(call(command, archive, *options, archive / place))
