@@ -20,6 +20,7 @@ from controlplane.core.releases.profiles import KIP, Profile, resolve
 from controlplane.core.text.safe_text import utf8_text
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
+from replay.atomic_file import check_outside_clusters
 from replay.audit.thresholds import thresholds as read_thresholds
 from replay.cluster_problem import ClusterProblem
 from replay.compat.release_change import RolloutMode, check_predictable
@@ -377,9 +378,12 @@ class OpenArchive(Generic[FrameT]):
             ArchiveCorrupt: the tables and the checkpoint do not belong together.
             OtherReading: the checkpoint was written with other options.
             BadThreshold: a threshold is unknown or has an invalid value.
+            NotWritable: a folder lies in that of a cluster.
         """
         profile = self._profile(release)
         settings = self._source.settings
+        for place in (folder, checkpoint):
+            check_outside_clusters(str(place))
         context = FeedContext(
             self._source,
             FeedTables(anywhere(folder), settings),

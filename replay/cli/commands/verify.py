@@ -89,6 +89,7 @@ def verify(  # noqa: PLR0913 - click passes every option by name
     complete but for the listed gaps; 2: files are missing or altered. Offsets that compaction had
     removed are counted as missing, and are no error.
     """
+    _check_heads(heads)
     verified_clusters = _verify_all(open_store(archive, settings(dict(conf))), names)
     if output == "json":
         print_json(_documents(verified_clusters))
@@ -134,6 +135,12 @@ def _flawed(result: Verification) -> str:
     return f"{result.flaws[0]}{suffix}: restore what was altered from a copy. {advice}"
 
 
+def _check_heads(heads: Iterable[str]) -> None:
+    for head in heads:
+        if not head.rpartition("=")[2]:
+            raise click.UsageError(f"--head {head!r} has no hash: give NAME=SHA256")
+
+
 def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterator[str]:
     """Yield a sentence for each required hash that no manifest has.
 
@@ -144,9 +151,7 @@ def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterato
         hashes[name].update(result.earlier_heads)
     for head in heads:
         name, names_cluster, sha256 = head.rpartition("=")
-        if not sha256:
-            yield f"--head {head!r} has no hash: give CLUSTER=HASH, as `verify` prints it"
-        elif not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
+        if not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
             unread = ", ".join(verified_clusters.failed)
             advice = f"{unread} could not be read, so restore that first" if unread else _RESTORE
             yield f"no manifest has the hash {sha256[:64]}: {advice}"

@@ -13,7 +13,7 @@ import replay
 from controlplane.core.entry import Entry
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, open_store
-from replay.errors import ArchiveBusy, ArchiveCorrupt, NoArchive
+from replay.errors import ArchiveBusy, ArchiveCorrupt, NoArchive, NotWritable
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import ClusterBatch, ClusterWork
 from replay.fleet.feed.feed_lock import LEASES, LeaseLost, locked
@@ -128,6 +128,15 @@ def test_other_options_are_refused(tmp_path: Path) -> None:
         archive_in(tmp_path).follow(*places, release="3.9")
     with pytest.raises(OtherReading, match="not to release kip, stall-ms=5: give"):
         archive_in(tmp_path).follow(*places, thresholds={"stall-ms": "5"})
+
+
+def test_no_feed_lies_in_the_folder_of_a_cluster(tmp_path: Path) -> None:
+    """Files of a feed would count as those of an archived cluster."""
+    archived(tmp_path, ENTRIES)
+    inside, outside = str(tmp_path / "cluster=x" / "feed"), str(tmp_path / "feed")
+    for places in ((inside, outside), (outside, inside)):
+        with pytest.raises(NotWritable, match="lies in a folder cluster=…"):
+            archive_in(tmp_path).follow(*places)
 
 
 def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
