@@ -57,14 +57,12 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         TypeError: `jobs` is no whole number.
     """
     # Imported on demand: the command line gives help without Arrow.
-    from replay.fleet.arguments import check_number, member, names_in  # noqa: PLC0415
+    from replay.fleet.arguments import check_number, filter_in, member  # noqa: PLC0415
     from replay.fleet.open_archive import ArchiveOptions, OpenArchive  # noqa: PLC0415
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
     treatment = member(OnUnreadable, "unreadable", unreadable)
-    names = () if clusters is None else names_in(clusters)
-    if clusters is not None and not names:  # such as a filter without a result
-        raise ValueError("clusters is empty: name a cluster, or leave it out for all")
+    names = filter_in(clusters, "clusters")
     check_number(jobs, "jobs")
     options = ArchiveOptions(names, exactly_once, trust, treatment, from_segments, jobs)
     return OpenArchive(archive, options, dict(conf or {}), spark, progress)

@@ -26,14 +26,9 @@ class ClusterProblem(NamedTuple):
     problem: str
 
     @property
-    def line(self) -> str:
-        """The name of the cluster, then the reason: a line in a list of clusters."""
-        return f"{self.cluster}: {self.problem}"
-
-    @property
     def sentence(self) -> str:
         """The reason, preceded by the name of the cluster unless it names the cluster itself."""
-        return self.problem if self._is_named else self.line
+        return self.problem if self._is_named else f"{self.cluster}: {self.problem}"
 
     @property
     def _is_named(self) -> bool:
@@ -116,11 +111,6 @@ def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | Clus
         yield ClusterProblem(cluster, str(error))
 
 
-def problem_lines(problems: Mapping[str, str], clusters: int) -> Iterator[str]:
-    """Yield a sentence for each problem; `clusters` is the number of clusters of the command.
-
-    If the command has several clusters, each sentence begins with the name of its cluster.
-    """
-    for cluster, reason in problems.items():
-        problem = ClusterProblem(cluster, reason)
-        yield problem.sentence if clusters == 1 else problem.line
+def problem_sentences(problems: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each problem, by cluster."""
+    return (ClusterProblem(cluster, reason).sentence for cluster, reason in problems.items())

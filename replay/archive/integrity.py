@@ -17,6 +17,12 @@ from replay.errors import ArchiveBusy, ArchiveCorrupt
 
 CHUNK_BYTES = 1024 * 1024
 
+NEW_COPY = (
+    "Without a copy, remove what is left of the file, and run `replay compact-archive`. Until "
+    "then, `state --from-segments` answers without the file"
+)
+"""Advice for damaged winners and snapshots, which repeat records of segments."""
+
 
 def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
     """Compare every byte of the files with their hashes.
@@ -31,18 +37,31 @@ def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
             raise differing(stored, flaw)
 
 
-def check_sizes(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
-    """Compare the sizes of the files with the manifests. No file is read.
+def damaged_copies(store: ArchiveStore, files: Iterable[StoredFile]) -> frozenset[str]:
+    """Names of winners and snapshots that are missing or have another size. No file is read.
+
+    Segments have all the records that these files repeat.
 
     Raises:
-        ArchiveCorrupt: a file is missing or has another size.
+        ArchiveCorrupt: another file is missing or has another size.
         ArchiveBusy: a merge has removed a file since the archive was opened.
     """
+    flaws = dict(_size_flaws(store, files))
+    for stored, flaw in flaws.items():
+        if not layout.is_derived(stored.file):
+            raise differing(stored, flaw)
+    return frozenset(stored.file for stored in flaws)
+
+
+def _size_flaws(
+    store: ArchiveStore, files: Iterable[StoredFile]
+) -> Iterator[tuple[StoredFile, str]]:
+    """Yield the files that are missing or have another size, and the flaw of each."""
     stored_files = list(files)
     flaws = concurrently(partial(_size_flaw, store), stored_files, store.requests_at_once)
     for stored, flaw in zip(stored_files, flaws, strict=True):
         if flaw:
-            raise differing(stored, flaw)
+            yield stored, flaw
 
 
 def differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
@@ -57,7 +76,7 @@ def damaged(name: str, flaw: str) -> ArchiveCorrupt:
 
 def _without_copy(name: str) -> str:
     if layout.is_derived(name):
-        return "Without a copy, `state --from-segments` reads the records that the file repeats"
+        return NEW_COPY
     return new_capture(name.partition("/")[0])
 
 

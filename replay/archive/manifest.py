@@ -142,6 +142,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     folded: StoredFile | None = None
     """Frozen states of the config and command topics, where a state may depend on every record."""
 
+    @property
+    def files(self) -> Iterator[StoredFile]:
+        """All files of the snapshot."""
+        yield from (topic.stored for topic in self.topics)
+        if self.folded is not None:
+            yield self.folded
+
 
 class StoredReadings(msgspec.Struct, frozen=True):
     """Readings up to a merge: how far each append has read each partition (`readings_file`)."""
@@ -248,17 +255,13 @@ class Manifest(msgspec.Struct, frozen=True):
     def files(self) -> Iterator[StoredFile]:
         """All files that the manifest names."""
         for segment in self.segments:
-            yield segment.stored
-            if segment.winners is not None:
-                yield segment.winners
+            yield from filter(None, (segment.stored, segment.winners))
         for snapshot in self.snapshots:
-            yield from (topic.stored for topic in snapshot.topics)
-            if snapshot.folded is not None:
-                yield snapshot.folded
+            yield from snapshot.files
         if self.merge is not UNSET:
             yield self.merge.replaced
-            if self.merge.readings is not UNSET:
-                yield self.merge.readings.stored
+        if self.readings is not UNSET:
+            yield self.readings.stored
         yield from (removed.offsets for removed in self.removed_records)
 
 

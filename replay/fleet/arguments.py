@@ -26,6 +26,19 @@ def names_in(
     return several
 
 
+def filter_in(names: str | Iterable[str] | None, what: str = "connectors") -> tuple[str, ...]:
+    """Names of an argument that restricts an answer to them; None restricts nothing.
+
+    Raises:
+        TypeError: a name is no text.
+        ValueError: there is no name, such as after a query without a result.
+    """
+    chosen = () if names is None else names_in(names)
+    if names is not None and not chosen:
+        raise ValueError(f"{what} is empty: give a name, or leave it out for all")
+    return chosen
+
+
 def check_number(value: object, what: str) -> None:
     """Check an optional count.
 

@@ -28,7 +28,14 @@ from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.answer_warnings import warn_of_absent
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
-from replay.fleet.arguments import check_tables, check_text, member, moment_text, names_in
+from replay.fleet.arguments import (
+    check_tables,
+    check_text,
+    filter_in,
+    member,
+    moment_text,
+    names_in,
+)
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
 from replay.fleet.difference_files import COMPARISONS_TABLE, ComparedCluster, comparison_table
@@ -170,7 +177,7 @@ class OpenArchive(Generic[FrameT]):
 
     def timeline(
         self,
-        connectors: str | Iterable[str] = (),
+        connectors: str | Iterable[str] | None = None,
         *,
         as_of: str | None = None,
         release: Releases = KIP,
@@ -179,10 +186,13 @@ class OpenArchive(Generic[FrameT]):
         """Return the period in which each fact held, up to a moment (`timeline_rows.INTERVALS`).
 
         `connectors` restricts it; `offsets` includes source offsets, the majority of records.
+
+        Raises:
+            ValueError: `connectors` is empty.
         """
         profiles = self._profiles(release)
         return self._table(
-            IntervalQuery(moment_text(as_of), profiles, names_in(connectors), offsets)
+            IntervalQuery(moment_text(as_of), profiles, filter_in(connectors), offsets)
         )
 
     def history(
@@ -193,9 +203,9 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             ValueError: no connector is named.
         """
-        query = HistoryQuery(moment_text(as_of), self._profiles(release), names_in(connectors))
         if not connectors:  # such as a filter without a result
             raise ValueError("no connector is named: give one or more")
+        query = HistoryQuery(moment_text(as_of), self._profiles(release), names_in(connectors))
         return self._table(query)
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
@@ -206,7 +216,7 @@ class OpenArchive(Generic[FrameT]):
         release: str = KIP,
         to_release: str | None = None,
         to_cluster: str | None = None,
-        connectors: str | Iterable[str] = (),
+        connectors: str | Iterable[str] | None = None,
     ) -> FrameT:
         """Compare two moments, releases or clusters (`timeline_rows.CHANGES`).
 
@@ -215,9 +225,10 @@ class OpenArchive(Generic[FrameT]):
 
         Raises:
             NoArchive: `to_cluster` is not archived.
+            ValueError: no second side is named, or `connectors` is empty.
         """
         sides = self._sides((since, until), (release, to_release), to_cluster)
-        return self._table(DifferenceQuery(*sides, names_in(connectors)))
+        return self._table(DifferenceQuery(*sides, filter_in(connectors)))
 
     def audit(
         self,
@@ -306,7 +317,7 @@ class OpenArchive(Generic[FrameT]):
         release: str = KIP,
         to_release: str | None = None,
         to_cluster: str | None = None,
-        connectors: str | Iterable[str] = (),
+        connectors: str | Iterable[str] | None = None,
         review: Callable[[Sequence[ComparedCluster]], None] = lambda _: None,
     ) -> pa.Table:
         """Write the rows of `diff` as Parquet, partitioned by cluster.
@@ -318,11 +329,12 @@ class OpenArchive(Generic[FrameT]):
 
         Raises:
             NoArchive: `to_cluster` is not archived.
+            ValueError: no second side is named, or `connectors` is empty.
             NotWritable: the folder has files, or cannot be written.
             UnreadableCluster: a cluster is unreadable and not to be skipped. No folder appears.
         """
         sides = self._sides((since, until), (release, to_release), to_cluster)
-        query = DifferenceQuery(*sides, names_in(connectors))
+        query = DifferenceQuery(*sides, filter_in(connectors))
         with new_folder(anywhere(folder), self._source.settings) as place:
             written = list(self._fleet.differences(query, self._source, self.names, place))
             table = comparison_table(written, self.names)
@@ -425,7 +437,7 @@ class OpenArchive(Generic[FrameT]):
     def _check(self, cluster: str, problem: str | None) -> None:
         """Raise `UnreadableCluster` for a problem of a cluster that is not to be skipped."""
         if problem is not None and self._unreadable is OnUnreadable.RAISE:
-            raise UnreadableCluster(ClusterProblem(cluster, problem).line)
+            raise UnreadableCluster(ClusterProblem(cluster, problem).sentence)
 
     @property
     def _fleet(self) -> "LocalFleet | SparkFleet":
@@ -446,6 +458,8 @@ class OpenArchive(Generic[FrameT]):
     ) -> tuple[MomentRelease, MomentRelease]:
         """Sides of a comparison; the second one has its own defaults (`diff`)."""
         (since, until), (release, to_release) = moments, releases
+        if (since, until, to_release, to_cluster) == (None, None, None, None):
+            raise ValueError("name a second side: `since`, `to_release` or `to_cluster`")
         if to_cluster is not None:
             check_text(to_cluster, "a cluster", "blue")
             layout.check_any_archived(self._source.store, [to_cluster])

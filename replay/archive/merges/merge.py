@@ -16,7 +16,7 @@ answer changes. A merge with a retention leaves out the records that are superse
 (`retention`). Answers about moments from the cut on stay the same.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -25,6 +25,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster, parts_in
@@ -51,7 +52,12 @@ from replay.archive.readings.reading_columns import reduced
 from replay.archive.readings.readings_file import encoded_readings
 from replay.archive.segments.removed_offsets import OffsetColumn, encoded_offsets, read_offsets
 from replay.archive.segments.segment_files import SIZES, SegmentSizes, rows_of
-from replay.archive.segments.segment_writer import SegmentTarget, SegmentWriter, add_file
+from replay.archive.segments.segment_writer import (
+    SegmentTarget,
+    SegmentWriter,
+    add_file,
+    written_winners,
+)
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveBusy, ReplayError, WriteUncertain
@@ -82,6 +88,10 @@ class MergeResult(NamedTuple):
     """Hash of the last manifest."""
     expired: tuple[ExpiredRecords, ...] = ()
     """Records that retention has removed, by partition."""
+    damaged_winners: int = 0
+    """Number of files of winners that were missing or damaged; the merge has replaced them."""
+    damaged_snapshots: int = 0
+    """Number of snapshots that were missing or damaged; the merge has left them out."""
 
 
 class _Rewrite(NamedTuple):
@@ -98,6 +108,8 @@ class Merger:
     """Merges the archive of one cluster; `work` is the amount of work that `run` reports.
 
     With `retention`, records that are superseded at its cut are left out of the merged segments.
+    `damaged`: names of winners and snapshots that cannot be read (`integrity.damaged_copies`). The
+    merge writes winners anew, and leaves such snapshots out.
 
     Raises the errors of `open_cluster`.
     """
@@ -108,9 +120,11 @@ class Merger:
         name: str,
         sizes: SegmentSizes = SIZES,
         retention: PlanMaker | None = None,
+        damaged: Container[str] = (),
     ) -> None:
         self._store = store
         self._sizes = sizes
+        self._damaged = damaged
         self._begun_s = monotonic(), time()
         self.cluster = checked(open_cluster(store, name))
         self._retention = None if retention is None else retention(self.cluster)
@@ -157,10 +171,14 @@ class Merger:
         writer = f"-{uuid4().hex[: layout.WRITER_DIGITS]}"
         try:
             rewrite = self._rewrite(writer, advance)
-            if not rewrite.replacement and len(before.manifests) == 1:
+            snapshots = sum(map(self._is_lost, self.cluster.snapshots))
+            if not rewrite.replacement and not snapshots and len(before.manifests) == 1:
                 return _result(before, before)
-            after = self._commit(writer, rewrite)
-            return _result(before, after)._replace(expired=tuple(rewrite.expired))
+            return _result(before, self._commit(writer, rewrite))._replace(
+                expired=tuple(rewrite.expired),
+                damaged_winners=sum(map(self._lacks_winners, _segments(before))),
+                damaged_snapshots=snapshots,
+            )
         except WriteUncertain:
             raise
         except BaseException:
@@ -174,14 +192,25 @@ class Merger:
         return segments_before(self.cluster, place, self._retention.end_of(place))
 
     def _candidates(self, place: PartitionId) -> Iterator[Segment]:
-        """Segments of a partition that the merge may thin or join, each once."""
+        """Segments of a partition that the merge may thin, join, or give new winners, each once."""
         segments, old = self.cluster.parts[place].segments, self._before_cut(place)
         # If a record before the cut is superseded, `_rewrite` groups the segments after the cut;
         # otherwise it groups all. Which case applies is not known yet, so take both.
         starts = {0, len(old)}
         grouped = (group for start in starts for group in self._groups(segments[start:]))
         files = {segment.stored.file for group in (old, *grouped) for segment in group}
-        return (segment for segment in segments if segment.stored.file in files)
+        return (
+            segment
+            for segment in segments
+            if segment.stored.file in files or self._lacks_winners(segment)
+        )
+
+    def _lacks_winners(self, segment: Segment) -> bool:
+        return segment.winners is not None and segment.winners.file in self._damaged
+
+    def _is_lost(self, snapshot: Snapshot) -> bool:
+        """True if a file of a snapshot cannot be read."""
+        return any(stored.file in self._damaged for stored in snapshot.files)
 
     def _groups(self, segments: Sequence[Segment]) -> list[Sequence[Segment]]:
         return list(groups(segments, self._fresh, self._sizes))
@@ -198,9 +227,19 @@ class Merger:
                 written = self._merged_segments(target, place, group, advance)
                 rewrite.replacement[group[0].stored.file] = written
             for segment in self._candidates(place):
-                if segment.stored.file not in rewrite.replacement:  # it stays as it is
+                if segment.stored.file not in rewrite.replacement:  # its records stay as they are
+                    if self._lacks_winners(segment):
+                        mended = self._with_winners(target, place, segment)
+                        rewrite.replacement[segment.stored.file] = (mended,)
                     advance(segment.stored.bytes)
         return rewrite
+
+    def _with_winners(self, target: SegmentTarget, place: PartitionId, segment: Segment) -> Segment:
+        """Write the winners of a segment anew; return its new description."""
+        rows = rows_of(self.cluster.store, segment)
+        before = [each for each in self.cluster.parts[place].segments if each.end <= segment.start]
+        before_ms = before[-1].latest_ms if before else None
+        return replace(segment, winners=written_winners(target, place, rows, before_ms))
 
     def _thinned(
         self, target: SegmentTarget, place: PartitionId, rewrite: _Rewrite, advance: Advance
@@ -332,7 +371,12 @@ class Merger:
             for original in manifest.segments
             for segment in rewrite.replacement.get(original.stored.file, (original,))
         ]
-        snapshots = (snapshot for manifest in chain.manifests for snapshot in manifest.snapshots)
+        snapshots = (
+            snapshot
+            for manifest in chain.manifests
+            for snapshot in manifest.snapshots
+            if not self._is_lost(snapshot)
+        )
         earlier = {(records.topic, records.partition): records for records in chain.removed}
         removed = tuple(records for _, records in sorted((earlier | rewrite.removed).items()))
         return Manifest(
@@ -380,15 +424,15 @@ def _result(before: Chain, after: Chain) -> MergeResult:
         after.manifests[0].cluster,
         before.head != after.head,
         (len(before.manifests), len(after.manifests)),
-        (_segments(before), _segments(after)),
+        (len(_segments(before)), len(_segments(after))),
         (_number_of_files(before), _number_of_files(after)),
         (sum(_files(before).values()), sum(_files(after).values())),
         after.head,
     )
 
 
-def _segments(chain: Chain) -> int:
-    return sum(len(manifest.segments) for manifest in chain.manifests)
+def _segments(chain: Chain) -> list[Segment]:
+    return [segment for manifest in chain.manifests for segment in manifest.segments]
 
 
 def _number_of_files(chain: Chain) -> int:

@@ -102,24 +102,29 @@ class SegmentWriter:
         whole = encoded_rows([table], sizes.row_group_rows)
         stored = whole.stored(layout.segment(cluster, self._place, span, whole.sha256, writer))
         add_file(store, stored.file, whole)
-        winners_file = self._write_winners(table, span, latest_ms)
+        winners_file = written_winners(self._into, self._place, table, latest_ms)
         self.segments.append(described(self._place, table, latest_ms, stored, winners_file))
 
-    def _write_winners(
-        self, table: pa.Table, span: range, before_ms: int | None
-    ) -> StoredFile | None:
-        """Write the winners of a segment, if they are few."""
-        store, cluster, topics, _, writer = self._into
-        topic, _ = self._place
-        if not reducible(topic, topics):
-            return None
-        winner_rows = winners([HeldRows(table)], topic, topics, before_ms)
-        if winner_rows.num_rows > WORTH_IT * table.num_rows:
-            return None
-        encoded = encoded_rows([winner_rows])
-        stored = encoded.stored(layout.winners(cluster, self._place, span, encoded.sha256, writer))
-        add_file(store, stored.file, encoded)
-        return stored
+
+def written_winners(
+    into: SegmentTarget, place: PartitionId, table: pa.Table, before_ms: int | None
+) -> StoredFile | None:
+    """Write the winners of a segment with these rows, if they are few; `before_ms` as in `winners`.
+
+    Returns None if the segment needs no file of winners.
+    """
+    topic, _ = place
+    if not reducible(topic, into.topics):
+        return None
+    winner_rows = winners([HeldRows(table)], topic, into.topics, before_ms)
+    if winner_rows.num_rows > WORTH_IT * table.num_rows:
+        return None
+    offsets = table.column("offset")
+    span = range(offsets[0].as_py(), offsets[-1].as_py() + 1)
+    encoded = encoded_rows([winner_rows])
+    name = layout.winners(into.cluster, place, span, encoded.sha256, into.writer)
+    add_file(into.store, name, encoded)
+    return encoded.stored(name)
 
 
 def described(

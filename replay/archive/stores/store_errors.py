@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from typing import Any
 
 from controlplane.core.text.file_errors import because
@@ -39,6 +40,8 @@ _CHECKSUMS = (
 
 def why_not(error: OSError) -> str:
     """Reason of Arrow's error about a store, and a remedy, as the end of a sentence."""
+    if error.errno == EISDIR:
+        return f"({error.strerror}): restore the file from a copy"
     match = _OF_AWS.search(str(error))
     if match is None:
         return because(error)

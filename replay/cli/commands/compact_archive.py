@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 import click
 
 from controlplane.core.moments import time_text
-from controlplane.core.text.safe_text import count
 from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note, print_json, say
@@ -28,7 +27,7 @@ from replay.cli.options.durations import retain_option
 from replay.cli.options.engines import SparkConf, store_conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
-from replay.cluster_problem import answers_of_each, problem_lines
+from replay.cluster_problem import answers_of_each, problem_sentences
 
 T = TypeVar("T", CompactionResult, ExpectedRemoval)
 
@@ -87,7 +86,7 @@ def compact_archive(  # noqa: PLR0913 - click passes every option by name
                 clusters, lambda name: compact(store, name, options, shown), failed
             )
         _show([*results.values()], failed, output, _print_results)
-    for sentence in problem_lines(failed, len(clusters)):
+    for sentence in problem_sentences(failed):
         note(f"Error: {sentence}")
     if failed:
         raise SystemExit(REFUSED)
@@ -127,9 +126,8 @@ def _print_plans(plans: list[ExpectedRemoval]) -> None:
     heads = ("CLUSTER", "SUPERSEDED BEFORE", "RECORDS", "OF", "BYTES")
     table(heads, [_plan_row(plan) for plan in plans])
     for plan in plans:
-        if plan.leftovers:
-            files = count(plan.leftovers, "file")
-            say(f"{plan.cluster}: {files} of killed processes would be removed")
+        for sentence in plan.sentences:
+            say(sentence)
 
 
 def _plan_row(plan: ExpectedRemoval) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.terminal.exit_codes import FOUND, REFUSED
 from controlplane.terminal.log_options import not_empty
-from controlplane.terminal.option_names import MOMENT, checked_moment, named_option
+from controlplane.terminal.option_names import MOMENT, named_option
 from controlplane.terminal.output import print_json
 from controlplane.terminal.tables import table
 from replay.cli.execution import engine_choice
@@ -25,6 +25,7 @@ from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
     archive_argument,
+    archived_moment,
     connectors_option,
     doubt_documents,
     folder_option,
@@ -82,15 +83,15 @@ class _SideNames(NamedTuple):
     "--from",
     "begin",
     metavar="MOMENT",
-    callback=checked_moment,
-    help=f"First moment: {MOMENT}. [default: the end]",
+    callback=archived_moment,
+    help=f"First moment: {MOMENT}. [default: end]",
 )
 @click.option(
     "--to",
     "end",
     metavar="MOMENT",
-    callback=checked_moment,
-    help="Second moment, in the same forms. [default: the end; with --to-release: that of --from]",
+    callback=archived_moment,
+    help="Second moment, in the same forms. [default: end; with --to-release: that of --from]",
 )
 @moment_option(
     "Same as --to. Without --from, releases or clusters are compared at this one moment."

@@ -13,6 +13,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.history_text import shortened
+from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 from replay.cli.execution.plan_output import explain, explain_option, ordered_plan_summary
@@ -45,9 +46,10 @@ from replay.timeline.timeline_rows import EVENTS, write
     metavar="NAME",
     multiple=True,
     required=True,
+    callback=not_empty,
     help="Connector of the history. May be repeated.",
 )
-@moment_option("End of the history. [default: the end]")
+@moment_option("End of the history. [default: end]")
 @profiles_option
 @to_option
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")

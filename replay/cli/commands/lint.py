@@ -18,7 +18,7 @@ from controlplane.terminal.hazard_hits import (
     hit_document,
     without_releases,
 )
-from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.log_options import not_empty, read_profile
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 from replay.cli.execution.cluster_jobs import (
@@ -54,6 +54,7 @@ from replay.releases import EVERY, check_single
 @click.option(
     "--connector",
     metavar="NAME",
+    callback=not_empty,
     help="With --hazards: leave out hazards that only harm other connectors.",
 )
 @click.option(

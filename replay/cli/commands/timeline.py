@@ -57,7 +57,7 @@ DIGEST_SHOWN = 16
 
 @click.command("timeline")
 @archive_argument
-@moment_option("End of the timeline. [default: the end]")
+@moment_option("End of the timeline. [default: end]")
 @profiles_option
 @connectors_option
 @click.option("--offsets", is_flag=True, help="Include source offsets, the majority of records.")

@@ -16,7 +16,7 @@ from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.integrity import new_capture
+from replay.archive.integrity import NEW_COPY, new_capture
 from replay.archive.merges.retention_proof import RetentionRun
 from replay.archive.stores.hadoop_settings import settings
 from replay.archive.stores.store import ArchiveStore, open_store
@@ -26,7 +26,7 @@ from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, store_conf_option
 from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
-from replay.cluster_problem import answers_of_each, problem_lines
+from replay.cluster_problem import answers_of_each, problem_sentences
 from replay.doubts import UNKNOWN_KINDS, EndVector, certain_sentence
 from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
 
@@ -49,7 +49,7 @@ class _VerifyResults(NamedTuple):
         """Problems of the clusters, one sentence each."""
         flawed = {name: _flawed(result) for name, result in self.results.items()}
         problems = {name: flaw for name, flaw in (self.failed | flawed).items() if flaw}
-        return problem_lines(problems, len(self.results) + len(self.failed))
+        return problem_sentences(problems)
 
 
 @click.command()
@@ -131,7 +131,9 @@ def _flawed(result: Verification) -> str:
     if not result.flaws:
         return ""
     suffix = f" (and {len(result.flaws) - 1} more)" if len(result.flaws) > 1 else ""
-    advice = new_capture(layout.folder(result.cluster))
+    # Only damaged winners and snapshots can be replaced without a copy.
+    is_derived = all(layout.is_derived(flaw.partition(" ")[0]) for flaw in result.flaws)
+    advice = NEW_COPY if is_derived else new_capture(layout.folder(result.cluster))
     return f"{result.flaws[0]}{suffix}: restore what was altered from a copy. {advice}"
 
 

@@ -35,7 +35,7 @@ from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.gap_warnings import tell
 from replay.cli.output.progress_bar import bar
-from replay.cluster_problem import ClusterProblem, problem_lines
+from replay.cluster_problem import ClusterProblem, problem_sentences
 from replay.cluster_records import ClusterRecords
 from replay.doubts import AnswerDoubts, doubt_sentences, gap_sentences
 from replay.engine.spark.location import anywhere
@@ -181,8 +181,8 @@ def run_for_each_cluster(
             shown.advance(1)
     tell({cluster: notices.gaps for cluster, notices in cluster_results.notices.items()})
     tell({cluster: notices.doubts for cluster, notices in cluster_results.notices.items()})
-    for line in problem_lines(cluster_results.failed, len(inputs)):
-        note(f"Error: {line}")
+    for sentence in problem_sentences(cluster_results.failed):
+        note(f"Error: {sentence}")
     return cluster_results
 
 

@@ -8,7 +8,7 @@ import msgspec
 from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.integrity import check_sizes, checked
+from replay.archive.integrity import checked, damaged_copies
 from replay.archive.manifest import ExpiredRecords
 from replay.archive.merges.merge import Merger, MergeResult
 from replay.archive.merges.retention import rehearsed
@@ -70,11 +70,17 @@ class CompactionResult(NamedTuple):
         if self.leftovers:
             files = count(self.leftovers, "file")
             sentences.append(f"{cluster}: removed {files} of killed processes")
+        if self.merge.damaged_winners:
+            files = count(self.merge.damaged_winners, "damaged file")
+            sentences.append(f"{cluster}: replaced {files} of winners")
+        if self.merge.damaged_snapshots:
+            snapshots = count(self.merge.damaged_snapshots, "damaged snapshot")
+            sentences.append(f"{cluster}: left out {snapshots}; no answer needs them")
         return sentences
 
 
 class ExpectedRemoval(NamedTuple):
-    """Records that a compaction would remove by age, and the number of leftovers to remove."""
+    """Records that a compaction would remove by age; numbers of leftovers and of damaged files."""
 
     cluster: str
     cut_ms: int | None
@@ -83,6 +89,20 @@ class ExpectedRemoval(NamedTuple):
     """Number of archived records before the removal."""
     leftovers: int
     """Number of files of killed processes."""
+    damaged: int
+    """Number of missing or damaged files with winners or snapshots."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """Remarks about leftovers and damaged files, for people."""
+        sentences = []
+        if self.leftovers:
+            files = count(self.leftovers, "file")
+            sentences.append(f"{self.cluster}: {files} of killed processes would be removed")
+        if self.damaged:
+            files = count(self.damaged, "damaged file")
+            sentences.append(f"{self.cluster}: {files} would be replaced or left out")
+        return sentences
 
     @property
     def document(self) -> dict[str, Any]:
@@ -96,13 +116,14 @@ def compact(
     """Merge, with a removal by age; also remove replaced files, and leftovers.
 
     Sizes of all files are compared first. The merge compares hashes of the files that it reads.
+    Winners that are missing or damaged are written anew; such snapshots are left out.
 
     Raises:
         ReplayError: the cluster is damaged, busy or not writable. A failed merge has no effect.
         NotWritable: a file cannot be removed, but the merge counts.
     """
     # Before the first removal: a replaced file may still help to repair a damaged one.
-    check_sizes(store, open_cluster(store, name).chain.files)
+    damaged = damaged_copies(store, open_cluster(store, name).chain.files)
     obstacle: NotWritable | None = None
     earlier, left = Removal(0, 0), 0
     try:
@@ -111,7 +132,7 @@ def compact(
     except NotWritable as error:  # a merge needs no permission to delete
         obstacle = error
     retention = None if options.retain_s is None else older_than(options.retain_s * 1_000)
-    merger = Merger(store, name, SIZES, retention)
+    merger = Merger(store, name, SIZES, retention, damaged)
     progress.begin(f"merging {name}", merger.work)
     merge = merger.run(progress.advance)
     if obstacle is not None:
@@ -128,13 +149,14 @@ def expected(store: ArchiveStore, name: str, options: CompactionOptions) -> Expe
         ReplayError: the cluster is damaged.
     """
     cluster = checked(open_cluster(store, name))
-    check_sizes(store, cluster.chain.files)
+    damaged = damaged_copies(store, cluster.chain.files)
     records = sum(part.records for part in cluster.parts.values())
     old_files = len(leftovers(store, name))
     if options.retain_s is None:
-        return ExpectedRemoval(name, None, [], records, old_files)
+        return ExpectedRemoval(name, None, [], records, old_files, len(damaged))
     plan = older_than(options.retain_s * 1_000)(cluster)
-    return ExpectedRemoval(name, plan.cut_ms, [*rehearsed(cluster, plan)], records, old_files)
+    expired = [*rehearsed(cluster, plan)]
+    return ExpectedRemoval(name, plan.cut_ms, expired, records, old_files, len(damaged))
 
 
 def removed_numbers(expired: Sequence[ExpiredRecords]) -> tuple[int, int]:

@@ -29,7 +29,7 @@ from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
 from replay.errors import NotWritable, ReplayError
-from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
+from replay.fleet.archive_source import END, ArchiveSource, UnreadableCluster
 from replay.fleet.cluster_plans import planned_each
 from replay.progress import ProgressListener
 from replay.releases import profiles_named
@@ -286,11 +286,20 @@ _OPTIONS = (
 )
 
 
-def moment_option(about: str = "[default: the end]") -> Callable[[Decorated], Decorated]:
+def archived_moment(ctx: click.Context, param: click.Parameter, moment: str | None) -> str | None:
+    """Check the form of a MOMENT: the callback of its options. `end` gives None, the default.
+
+    Raises:
+        UnknownMoment: it is too long, or neither a record, a time, a vector nor `end`.
+    """
+    return None if moment == END else checked_moment(ctx, param, moment)
+
+
+def moment_option(about: str = "[default: end]") -> Callable[[Decorated], Decorated]:
     """Add `--as-of MOMENT`; the command gets `moment`."""
     help_text = f"Moment: {MOMENT}. {about}"
     return click.option(
-        "--as-of", "moment", metavar="MOMENT", callback=checked_moment, help=help_text
+        "--as-of", "moment", metavar="MOMENT", callback=archived_moment, help=help_text
     )
 
 
@@ -310,6 +319,7 @@ connectors_option = click.option(
     "connectors",
     metavar="NAME",
     multiple=True,
+    callback=not_empty,
     help="Show only this connector. May be repeated.",
 )
 

@@ -15,9 +15,10 @@ from controlplane.core.text.file_errors import unreadable
 from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.logs.names import without_login
 from controlplane.terminal.log_options import not_empty
-from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
+from controlplane.terminal.option_names import MOMENT, Decorated
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
+from replay.cli.options.archives import archived_moment
 from replay.errors import NoArchive, ReplayError, no_archive, unknown_connectors
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
@@ -66,8 +67,8 @@ def _options() -> list[Callable[[Any], Any]]:
             "--as-of",
             "moment",
             metavar="MOMENT",
-            callback=checked_moment,
-            help=f"Read up to a moment: {MOMENT}. [default: the end]",
+            callback=archived_moment,
+            help=f"Read up to a moment: {MOMENT}. [default: end]",
         ),
         click.option(
             "--exactly-once",

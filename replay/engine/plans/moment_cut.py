@@ -33,6 +33,7 @@ from controlplane.core.moments import (
     too_early,
 )
 from controlplane.core.order import Ends, Rank, time_limit
+from controlplane.core.text.safe_text import count
 from controlplane.event_loop import now_ms
 from controlplane.logs.end_vectors import FittedEnds, fitted
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
@@ -124,17 +125,21 @@ def _with_own(
     }
 
 
+def _no_topic(cluster: ArchivedCluster, topic: str, topics: Sequence[str]) -> UnknownMoment:
+    """Error for a moment in a topic that is not one of these."""
+    ellipsis = ["…"] if len(topics) > _TOPICS_NAMED else []
+    return UnknownMoment(
+        f"the archive of {cluster.name} has no topic {quoted(topic)}: it has "
+        f"{', '.join([*topics[:_TOPICS_NAMED], *ellipsis])}"
+    )
+
+
 def _fitted(cluster: ArchivedCluster, moment: str, names: list[str]) -> FittedEnds:
     """Cut at a vector of end offsets."""
     vector, archived_ends = read_vector(moment), cluster.ends
     unknown = sorted(vector.keys() - archived_ends.keys())
     if unknown:
-        topics = [*dict.fromkeys([*names, *archived_ends])]
-        ellipsis = ["…"] if len(topics) > _TOPICS_NAMED else []
-        raise UnknownMoment(
-            f"the archive of {cluster.name} has no topic {quoted(unknown[0])}: it has "
-            f"{', '.join([*topics[:_TOPICS_NAMED], *ellipsis])}"
-        )
+        raise _no_topic(cluster, unknown[0], [*dict.fromkeys([*names, *archived_ends])])
     ends = {topic: archived_ends[topic] for topic in dict.fromkeys([*names, *vector])}
     cut = fitted(vector, ends, cluster.topics.config)
     _check_begun(cluster, cut.ends[cluster.topics.config])
@@ -194,8 +199,11 @@ def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
     """Rank of the record that a moment names; raises `UnknownMoment` if there is none."""
     topic, partition, offset = read_position(moment, cluster.topics)
     part = cluster.parts.get((topic, partition))
-    if part is None or topic not in topics:
-        raise UnknownMoment(f"the archive has no record at {moment}: no such topic or partition")
+    if topic not in topics:
+        raise _no_topic(cluster, topic, topics)
+    if part is None:
+        partitions = count(len(cluster.ends[topic]), "partition")
+        raise UnknownMoment(f"the archive has no record at {moment}: {topic} has {partitions}")
     at = bisect_left(part.segments, offset + 1, key=lambda segment: segment.end)
     if at < len(part.segments):
         segment = part.segments[at]

@@ -102,7 +102,7 @@ def test_the_other_clusters_are_merged(small: Path) -> None:
     looks(small, ENTRIES, LOOKS)
     result = call("compact-archive", small, "-o", "json")
     assert result.code == 2
-    assert result.err.startswith("Error: broken: cluster=broken/_manifest/0000000001.json is mani")
+    assert result.err.startswith("Error: cluster=broken/_manifest/0000000001.json is mani")
     done, failed = result.json
     assert (done["cluster"], done["manifests"], done["remaining"]) == (NAME, [LOOKS, 1], 0)
     assert failed["cluster"] == "broken"

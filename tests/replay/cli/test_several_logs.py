@@ -239,7 +239,7 @@ def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
     """Table and JSON show the other clusters; JSON also has the reason for the failure."""
     torn(manifests(archive, "b")[0])
     result = call("verify", archive, "-o", "json")
-    assert refusal(result).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
+    assert refusal(result).startswith("cluster=b/_manifest/0000000001.json is no manifest")
     assert [(report["cluster"], report["sound"]) for report in result.json] == [
         ("a", True),
         ("c", True),
@@ -333,7 +333,7 @@ def test_a_missing_end_of_a_chain_is_found(archive: Path, heads: dict[str, str])
             )
     first.unlink()
     for words in ((), head_options(f"a={heads['a']}")):
-        assert "a: cluster=a/_manifest has no manifest: restore" in refusal(
+        assert "cluster=a/_manifest has no manifest: restore" in refusal(
             call("verify", archive, *words)
         )
     shutil.rmtree(archive / "cluster=a")

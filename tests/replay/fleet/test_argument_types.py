@@ -53,7 +53,7 @@ def test_clusters_are_texts(tmp_path: Path) -> None:
     for clusters in (NUMBER, [LIST]):
         with pytest.raises(TypeError, match=r"^a name is a text, such as 'orders', not "):
             replay.open(str(tmp_path), clusters=clusters)
-    with pytest.raises(ValueError, match=r"^clusters is empty: name a cluster, or leave it out"):
+    with pytest.raises(ValueError, match=r"^clusters is empty: give a name, or leave it out"):
         replay.open(str(tmp_path), clusters=[])
 
 
