@@ -283,6 +283,15 @@ def test_a_damaged_snapshot_is_not_used(ending: str, lasting: Path, tmp_path: Pa
     assert call("state", tmp_path, "--from-segments") == sound
 
 
+def test_a_directory_in_place_of_a_file_is_damage(damaged: Path) -> None:
+    """The advice is to restore the file, because nobody has named it."""
+    path = damaged / f"cluster={NAME}" / "_manifest" / "0000000001.json"
+    path.unlink()
+    path.mkdir()
+    for command in ("state", "verify"):
+        assert "(Is a directory): restore the file from a copy" in refusal(call(command, damaged))
+
+
 def flip(path: Path) -> None:
     """Flip one bit in the middle of a file."""
     whole = bytearray(path.read_bytes())

@@ -36,6 +36,8 @@ COMMANDS = {
         ("state", ("-o", "parquet", "--folder", "")),
         ("diff", ("-o", "parquet", "--folder", "")),
         ("diff", ("--to-cluster", "")),
+        *((command, ("--connector", "")) for command in ("state", "timeline", "diff", "lint")),
+        ("history", ("--connector", "")),
         ("watch", ("--checkpoint", "")),
     ],
 )

@@ -306,13 +306,46 @@ def test_an_empty_second_side_is_refused(
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--to-cluster", "life"), ("--cluster", "roll", "--cluster", "life")]
+    "words",
+    [
+        (),
+        ("--from", "end"),
+        ("--to-cluster", "life"),
+        ("--cluster", "roll", "--cluster", "life"),
+    ],
 )
 def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
     """A diff without a second side is a usage error."""
     result = call("diff", archive, *words)
     assert result.code == 2
     assert "Usage: " in result.err
+
+
+def test_a_diff_in_python_needs_two_sides(archive: Path, tmp_path: Path) -> None:
+    """Two sides that are both the end would never differ."""
+    opened = replay.open(archive)
+    with pytest.raises(ValueError, match=r"^name a second side: `since`, `to_release` or"):
+        opened.diff(release="3.9")
+    with pytest.raises(ValueError, match=r"^name a second side: `since`, `to_release` or"):
+        opened.write_diff(tmp_path / "differences")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state",),
+        ("timeline",),
+        ("history", "--connector", "pages"),
+        ("diff", "--from", "config@3"),
+    ],
+)
+def test_the_end_is_a_moment(archive: Path, words: tuple[str, ...]) -> None:
+    """`--as-of end` is the default, as in Python."""
+    command, *options = words
+    at_end = call(command, archive, *options, "--as-of", "end", "-o", "json")
+    assert at_end == call(command, archive, *options, "-o", "json")
+    assert at_end.code in (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def test_any_log_is_archived_whole(log: list[Entry]) -> None:
         ("yesterday", "is no point in time"),
         ("config@9999", "connect-configs reaches from config@0 to config@"),
         ('{"nothing":[1]}', "has no topic 'nothing'"),
+        ("conf@3", "has no topic 'conf': it has connect-configs, connect-offsets, connect-status"),
+        ("status@9:3", "no record at status@9:3: connect-status has 3 partitions"),
     ],
 )
 def test_an_unknown_moment_is_refused(moment: str, reason: str, tmp_path: Path) -> None:

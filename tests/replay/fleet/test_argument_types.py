@@ -1,6 +1,7 @@
 """Arguments of the replay API that are no text: each error names what is expected."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,17 @@ def test_clusters_are_texts(tmp_path: Path) -> None:
             replay.open(str(tmp_path), clusters=clusters)
     with pytest.raises(ValueError, match=r"^clusters is empty: give a name, or leave it out"):
         replay.open(str(tmp_path), clusters=[])
+
+
+def test_a_filter_without_a_result_is_refused(archive: Any, tmp_path: Path) -> None:
+    """An empty list of connectors does not mean all of them."""
+    diff = partial(archive.diff, "config@3")
+    write_diff = partial(archive.write_diff, tmp_path / "new", "config@3")
+    for ask in (archive.timeline, diff, write_diff):
+        with pytest.raises(ValueError, match=r"^connectors is empty: give a name, or leave it out"):
+            ask(connectors=[])
+    with pytest.raises(ValueError, match=r"^no connector is named: give one or more"):
+        archive.history()
 
 
 def test_tables_are_texts(archive: Any, tmp_path: Path) -> None:
