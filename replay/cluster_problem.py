@@ -26,9 +26,14 @@ class ClusterProblem(NamedTuple):
     problem: str
 
     @property
+    def line(self) -> str:
+        """The name of the cluster, then the reason: for programs, which may read the name."""
+        return f"{self.cluster}: {self.problem}"
+
+    @property
     def sentence(self) -> str:
         """The reason, preceded by the name of the cluster unless it names the cluster itself."""
-        return self.problem if self._is_named else f"{self.cluster}: {self.problem}"
+        return self.problem if self._is_named else self.line
 
     @property
     def _is_named(self) -> bool:
@@ -112,5 +117,5 @@ def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | Clus
 
 
 def problem_sentences(problems: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each problem, by cluster."""
+    """Sentences about problems, given by cluster."""
     return (ClusterProblem(cluster, reason).sentence for cluster, reason in problems.items())

@@ -16,10 +16,6 @@ from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 
-END = "end"
-"""Moment at the end of an archive. None usually means the same. In a `diff` with a second release
-or cluster, None as the second moment means the first moment."""
-
 
 class UnreadableCluster(ReplayError):
     """A cluster cannot be queried. The message names the cluster and the reason."""

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, TypeVar
 
-from controlplane.core.moments import check_form
-from replay.fleet.archive_source import END
+from replay.moments import archived_moment
 from replay.tables.schemas import STATE_SCHEMAS
 
 EnumT = TypeVar("EnumT", bound=Enum)
@@ -67,11 +66,9 @@ def moment_text(text: str | None) -> str | None:
         TypeError: it is no text.
         UnknownMoment: it is too long, or neither a record, a time nor a vector.
     """
-    if text is None or text == END:
-        return None
-    check_text(text, "a moment", "2026-03-01T00:00:00Z")
-    check_form(text)
-    return text
+    if text is not None:
+        check_text(text, "a moment", "2026-03-01T00:00:00Z")
+    return archived_moment(text)
 
 
 def member(kind: type[EnumT], name: str, text: str) -> EnumT:

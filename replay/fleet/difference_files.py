@@ -49,7 +49,7 @@ class ComparedCluster(NamedTuple):
         """The counts as a row of `timeline_rows.COMPARISONS`."""
         if self.problem is not None:
             own = self.problem.cluster == self.cluster
-            reason = self.problem.problem if own else self.problem.sentence
+            reason = self.problem.problem if own else self.problem.line
             return {"cluster": self.cluster, "problem": reason}
         assert self.sides is not None
         gaps = [(plan.cluster, gap.sentence) for plan in self.plans for gap in plan.gaps]

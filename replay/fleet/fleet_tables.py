@@ -47,7 +47,7 @@ class FleetAnswer(NamedTuple):
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
         for problem in self.problems:
-            skip_or_raise(problem.sentence, unreadable)
+            skip_or_raise(problem.line, unreadable)
         return self.table
 
 

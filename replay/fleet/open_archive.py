@@ -203,9 +203,9 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             ValueError: no connector is named.
         """
+        query = HistoryQuery(moment_text(as_of), self._profiles(release), names_in(connectors))
         if not connectors:  # such as a filter without a result
             raise ValueError("no connector is named: give one or more")
-        query = HistoryQuery(moment_text(as_of), self._profiles(release), names_in(connectors))
         return self._table(query)
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
@@ -437,7 +437,7 @@ class OpenArchive(Generic[FrameT]):
     def _check(self, cluster: str, problem: str | None) -> None:
         """Raise `UnreadableCluster` for a problem of a cluster that is not to be skipped."""
         if problem is not None and self._unreadable is OnUnreadable.RAISE:
-            raise UnreadableCluster(ClusterProblem(cluster, problem).sentence)
+            raise UnreadableCluster(ClusterProblem(cluster, problem).line)
 
     @property
     def _fleet(self) -> "LocalFleet | SparkFleet":

@@ -76,7 +76,7 @@ def readable_batches(
 
     for batch in streamed(cluster, rows):
         if isinstance(batch, ClusterProblem):
-            skip_or_raise(batch.sentence, work.unreadable)
+            skip_or_raise(batch.line, work.unreadable)
         elif not isinstance(batch, KnownConnectors):
             yield batch
         elif known_names is not None:
@@ -112,5 +112,5 @@ def tables_of_cluster(
     answer = attempted(cluster, tables)
     if not isinstance(answer, ClusterProblem):
         return answer
-    skip_or_raise(answer.sentence, work.unreadable)
+    skip_or_raise(answer.line, work.unreadable)
     return {name: query.schema.empty_table() for name, query in queries.items()}

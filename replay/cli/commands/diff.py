@@ -25,7 +25,6 @@ from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
     archive_argument,
-    archived_moment,
     connectors_option,
     doubt_documents,
     folder_option,
@@ -36,6 +35,7 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import check_connectors
+from replay.cli.options.moments import checked_moment
 from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
 from replay.fleet.comparisons import DifferenceQuery, MomentRelease
@@ -83,14 +83,14 @@ class _SideNames(NamedTuple):
     "--from",
     "begin",
     metavar="MOMENT",
-    callback=archived_moment,
+    callback=checked_moment,
     help=f"First moment: {MOMENT}. [default: end]",
 )
 @click.option(
     "--to",
     "end",
     metavar="MOMENT",
-    callback=archived_moment,
+    callback=checked_moment,
     help="Second moment, in the same forms. [default: end; with --to-release: that of --from]",
 )
 @moment_option(

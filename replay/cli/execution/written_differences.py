@@ -9,9 +9,9 @@ from replay.cli.options.archives import ArchiveInput, print_plan_notices
 from replay.cli.options.engines import ExecutorChoice
 from replay.cli.options.logs import check_connectors
 from replay.cli.output.progress_bar import bar
-from replay.fleet.archive_source import END
 from replay.fleet.comparisons import DifferenceQuery
 from replay.fleet.difference_files import ComparedCluster
+from replay.moments import END
 
 
 def write_differences(
@@ -40,7 +40,7 @@ def write_differences(
             release=before.profile.release,
             to_release=after.profile.release,
             to_cluster=after.cluster,
-            connectors=query.connectors,
+            connectors=query.connectors or None,
             review=review,
         )
     print_plan_notices([plan for answer in answers for plan in answer.plans])

@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.log_options import not_empty, read_profile
-from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment, named_option
+from controlplane.terminal.option_names import MOMENT, Decorated, named_option
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
@@ -23,13 +23,14 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
 from replay.cli.options.engines import ExecutorChoice
+from replay.cli.options.moments import checked_moment
 from replay.cli.options.output_file import OutputFile
 from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import AnswerDoubts
 from replay.engine.plans.read_plan import ReadPlan
 from replay.errors import NotWritable, ReplayError
-from replay.fleet.archive_source import END, ArchiveSource, UnreadableCluster
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.cluster_plans import planned_each
 from replay.progress import ProgressListener
 from replay.releases import profiles_named
@@ -286,20 +287,11 @@ _OPTIONS = (
 )
 
 
-def archived_moment(ctx: click.Context, param: click.Parameter, moment: str | None) -> str | None:
-    """Check the form of a MOMENT: the callback of its options. `end` gives None, the default.
-
-    Raises:
-        UnknownMoment: it is too long, or neither a record, a time, a vector nor `end`.
-    """
-    return None if moment == END else checked_moment(ctx, param, moment)
-
-
 def moment_option(about: str = "[default: end]") -> Callable[[Decorated], Decorated]:
     """Add `--as-of MOMENT`; the command gets `moment`."""
     help_text = f"Moment: {MOMENT}. {about}"
     return click.option(
-        "--as-of", "moment", metavar="MOMENT", callback=archived_moment, help=help_text
+        "--as-of", "moment", metavar="MOMENT", callback=checked_moment, help=help_text
     )
 
 

@@ -18,7 +18,7 @@ from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import MOMENT, Decorated
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
-from replay.cli.options.archives import archived_moment
+from replay.cli.options.moments import checked_moment
 from replay.errors import NoArchive, ReplayError, no_archive, unknown_connectors
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
@@ -67,7 +67,7 @@ def _options() -> list[Callable[[Any], Any]]:
             "--as-of",
             "moment",
             metavar="MOMENT",
-            callback=archived_moment,
+            callback=checked_moment,
             help=f"Read up to a moment: {MOMENT}. [default: end]",
         ),
         click.option(

@@ -167,7 +167,7 @@ def _facts_by_cluster(parts: Sequence[StateSummary]) -> dict[str, MarksByRelease
 def offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
     """Rows of the table of offsets; an unreadable cluster is named in the log of its task."""
     if bucket.problem is not None:
-        skip_or_raise(ClusterProblem(bucket.cluster, bucket.problem).sentence, unreadable)
+        skip_or_raise(ClusterProblem(bucket.cluster, bucket.problem).line, unreadable)
     for state in bucket.states:
         yield from STATE_TABLES[OFFSETS_TABLE].batches(OFFSETS, bucket.cluster, state)
 

@@ -223,7 +223,7 @@ def test_a_damaged_file_concerns_one_cluster(archive: OpenArchive[pa.Table], cop
     assert list(problems) == ["life"]
     assert "was altered" in problems["life"]
     for name, rows in expected.items():
-        with pytest.warns(SkippedCluster, match=r"^cluster=life/.* was altered"):
+        with pytest.warns(SkippedCluster, match=r"^life: cluster=life/.* was altered"):
             assert rows_of(archive.state(name)) == rows
     for ask in (archive.timeline, archive.audit):
         with pytest.warns(SkippedCluster, match="^life: "):
@@ -243,10 +243,10 @@ def test_each_query_names_a_skipped_cluster(folder: Path) -> None:
 def test_the_damaged_side_of_a_difference_is_named(copied: Path) -> None:
     """A difference names the damaged cluster of its second side, not the selected cluster."""
     damage_files(copied, "life")
-    with pytest.warns(SkippedCluster, match=r"^cluster=life/.* was altered"):
+    with pytest.warns(SkippedCluster, match=r"^life: cluster=life/.* was altered"):
         assert not replay.open(str(copied), clusters=["roll"]).diff(to_cluster="life").num_rows
     archive = replay.open(str(copied), clusters=["roll"], unreadable="raise")
-    with pytest.raises(UnreadableCluster, match=r"^cluster=life/"):
+    with pytest.raises(UnreadableCluster, match=r"^life: cluster=life/"):
         archive.diff(to_cluster="life")
 
 

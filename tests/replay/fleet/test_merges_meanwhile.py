@@ -127,7 +127,7 @@ def test_there_are_two_attempts() -> None:
         assert list(streamed("c", busy(failures))) == ["row"]
     problem = attempted("c", busy(2))
     assert isinstance(problem, BusyCluster)
-    assert problem.sentence == "c: merged 2"
+    assert problem.line == "c: merged 2"
     assert list(streamed("c", busy(2))) == [problem]
 
 

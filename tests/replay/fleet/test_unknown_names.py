@@ -71,7 +71,7 @@ def test_each_query_names_unknown_connectors(
 def test_a_connector_without_a_difference_is_known(archive: OpenArchive[pa.Table]) -> None:
     """A comparison knows a connector that it has no row about."""
     with warnings.catch_warnings(record=True) as caught:
-        assert not archive.diff(connectors="pages").num_rows
+        assert not archive.diff("end", connectors="pages").num_rows
     assert not caught
 
 

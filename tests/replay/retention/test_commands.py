@@ -178,7 +178,7 @@ def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
     for words in (("--dry-run",), ()):
         result = call("compact-archive", folder, "--retain", "1h", "-o", "json", *words)
         assert result.code == 2
-        assert f"Error: life: {segment.relative_to(folder)} was altered" in result.err
+        assert f"Error: {segment.relative_to(folder)} was altered" in result.err
         assert [document["cluster"] for document in result.json if "failed" not in document] == (
             ["roll"]
         )

@@ -111,9 +111,9 @@ def test_a_damaged_second_cluster_is_named(damaged: Path, tmp_path: Path) -> Non
     assert "cluster=life/" in refusal(call("diff", damaged, *words))
     archive = replay.open(str(damaged), clusters="roll")
     (row,) = archive.write_diff(str(tmp_path / "api"), to_cluster="life").to_pylist()
-    assert row["problem"].startswith("cluster=life/")
+    assert row["problem"].startswith("life: cluster=life/")
     strict = replay.open(str(damaged), clusters="roll", unreadable="raise")
-    with pytest.raises(UnreadableCluster, match=r"^roll: cluster=life/"):
+    with pytest.raises(UnreadableCluster, match=r"^roll: life: cluster=life/"):
         strict.write_diff(str(tmp_path / "strict"), to_cluster="life")
     assert {path.name for path in tmp_path.iterdir()} == {"api"}
 
