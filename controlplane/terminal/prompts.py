@@ -4,8 +4,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from getpass import GetPassWarning
 from threading import current_thread, main_thread
 from types import FrameType
+from warnings import catch_warnings, simplefilter
 
 import click
 
@@ -40,9 +42,14 @@ def password(prompt: str, *, twice: bool = False) -> str:
         KeyboardInterrupt: Ctrl-C instead of an answer.
     """
     try:
-        with ended_by_ctrl_c():
+        with ended_by_ctrl_c(), catch_warnings():
+            simplefilter("ignore", GetPassWarning)  # without a terminal, nothing is echoed
             text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         text.encode()
+    except click.Abort:
+        if not sys.stdin.isatty():
+            note("there is no terminal to type the password on: give NAME:PASSWORD")
+        raise
     except UnicodeError:
         raise InputRefused("the password is no UTF-8: type it again") from None
     return text

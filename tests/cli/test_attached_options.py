@@ -15,6 +15,10 @@ CLUSTER = "kafka://localhost:9092"
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        *(
+            (("serve", CLUSTER, option, ""), f"'{option}': it is empty: give a value")
+            for option in ("--connect-url", "--connect-user", "--connect-token", "--trail")
+        ),
         (("serve", CLUSTER, "--trail", "sqlite:///t.db"), "need workers: name them by --connect-u"),
         (
             ("serve", "http://ada:xyzzy@w1", "--connect-url", "http://w1"),

@@ -155,6 +155,14 @@ def test_a_question_without_a_terminal_names_the_option(log: str) -> None:
     assert has(log, "pages")
 
 
+def test_a_password_without_a_terminal_is_refused() -> None:
+    """The message says how to give the password; Python's own warning is not printed."""
+    refused = bash("setsid -w CP get -c http://127.0.0.1:1 --user ada </dev/null")
+    assert refused.code != 0
+    assert "there is no terminal to type the password on: give NAME:PASSWORD" in refused.err
+    assert "GetPassWarning" not in refused.err
+
+
 def test_no_match_is_reported(log: str) -> None:
     """A command that selects no connector is done, and says that none matches."""
     done = call("stop", "--state", "RESTARTING", "-c", log)

@@ -14,7 +14,7 @@ from controlplane.settings import Configuration
 from controlplane.settings.prefixes import CONNECT
 from controlplane.settings.security import Secret
 from controlplane.terminal.command_errors import InputRefused
-from controlplane.terminal.log_options import FILE
+from controlplane.terminal.log_options import FILE, not_empty
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.shell_completion import complete_files
 
@@ -31,15 +31,22 @@ _OPTIONS = (
     click.option(
         "--connect-url",
         metavar="URLS",
+        callback=not_empty,
         help="Send commands to these workers of the cluster, separated by commas. "
         "[default: `connect.url`; without it and without --own, kafka:// is only read]",
     ),
     click.option(
         "--connect-user",
         metavar="NAME:PASSWORD",
+        callback=not_empty,
         help="Credentials for the workers; prompts for a missing password.",
     ),
-    click.option("--connect-token", metavar="TOKEN", help="Bearer token, or @FILE with one."),
+    click.option(
+        "--connect-token",
+        metavar="TOKEN",
+        callback=not_empty,
+        help="Bearer token, or @FILE with one.",
+    ),
     click.option(
         "--connect-ca-file",
         type=FILE,
@@ -49,6 +56,7 @@ _OPTIONS = (
     click.option(
         "--trail",
         metavar="LOG",
+        callback=not_empty,
         shell_complete=complete_files,
         help="Embedded log that records every command sent to the workers: sqlite:///trail.db. "
         "[default: `connect.trail`, else in memory]",
