@@ -239,7 +239,7 @@ def _print_plan(migration: Migration, offsets: int | None, options: MigrateOptio
         print_document(document, options.output)
     else:
         with before_document(options.output):
-            say(title * options.dry_run)
+            say(title)
             table(("STEP", "CLUSTER", "EFFECT", "UNDONE BY"), rows)
 
 
