@@ -41,7 +41,7 @@ from controlplane.attached.interrupted_commands import (
 )
 from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
-from controlplane.attached.queued_request import QueuedRequest
+from controlplane.attached.queued_request import BLOCKED_LOOK_S, QueuedRequest
 from controlplane.controller.admission import QueueLocks, job_to_join, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
@@ -238,15 +238,15 @@ class AttachedPlane:
     async def _answer_of(self, job: QueuedRequest) -> AttachedAnswer:
         """Wait for the answer to a command; callers with the same key share it."""
         job.callers += 1
-        patience_s = self._around.limits.patience_ms / 1_000
+        now_s = asyncio.get_running_loop().time
+        end_s = now_s() + self._patience_s
+        wait_s = self._around.limits.patience_ms / 1_000
         try:
-            for wait_s in (patience_s, self._patience_s - patience_s):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        return await asyncio.shield(job.answer)
-                refused = self._refuse_blocked(job)
-                if refused is not None:
-                    return refused
+            while now_s() < end_s:
+                answer = await job.answer_within(wait_s) or self._refuse_blocked(job)
+                if answer is not None:
+                    return answer
+                wait_s = BLOCKED_LOOK_S
             raise TimedOut("Request timed out; it goes on, and may still succeed")
         except asyncio.CancelledError:
             if job.callers == 1 and not job.begun:
@@ -259,7 +259,7 @@ class AttachedPlane:
         """Refuse a command that waits for one that cannot be ended yet; None: it goes on."""
         refused = None if job.begun else self._cut_off.refusal(job.request.command)
         if refused is not None and not job.answer.done():  # else another caller has done so
-            self._answer_callers(job, refused)
+            job.answer_callers(refused, self._around.now_ms())
             self._report(job, refused, None)
             job.task.cancel()
         return refused
@@ -316,7 +316,7 @@ class AttachedPlane:
             plan = await self._planned(request.command)
             refused = await self._own_refusal(request, plan)
             if refused is not None:
-                self._answer_callers(job, refused)
+                job.answer_callers(refused, self._around.now_ms())
                 self._report(job, refused, None)
                 return
             accepted = AcceptedCommand(request, plan, self._log.ends)
@@ -354,10 +354,10 @@ class AttachedPlane:
         is_expected = is_success(answer) and self._log.expects_records(plan)
         if self._log.has_appeared(plan, since) or not is_expected:
             have_appeared = await self._log.folded(plan, since)
-            self._answer_callers(job, answer)
+            job.answer_callers(answer, self._around.now_ms())
             return have_appeared, None
         with self._log.states.folding():
-            self._answer_callers(job, answer)
+            job.answer_callers(answer, self._around.now_ms())
             await self._idle.delivered()
             have_appeared = await self._log.folded(plan, since)
         return have_appeared, await self._log.read_requests_on() if have_appeared else None
@@ -385,11 +385,6 @@ class AttachedPlane:
                 await asyncio.sleep(self._around.limits.retry_ms / 1_000)
             else:
                 return
-
-    def _answer_callers(self, job: QueuedRequest, answer: AttachedAnswer) -> None:
-        """Give the answer to all callers of the command, and note the time that it took."""
-        job.answer.set_result(answer)
-        job.took_ms = self._around.now_ms() - job.since_ms
 
     async def _planned(self, command: AnyCommand) -> Plan | Rejected:
         """Plan of a command, or its refusal; the workers decide in either case."""

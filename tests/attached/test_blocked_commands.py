@@ -3,6 +3,7 @@
 import asyncio
 
 import httpx
+import pytest
 
 from controlplane.attached.attached_plane import AttachedPlane
 from controlplane.attached.execution import AttachedAnswer
@@ -67,10 +68,16 @@ async def test_a_later_command_learns_what_has_not_ended() -> None:
     assert "has not ended yet" not in str(other)
 
 
-async def test_a_restarted_service_tells_what_has_not_ended() -> None:
-    """The command was cut off by a crash, and the workers are still away."""
+@pytest.mark.parametrize("delay_s", [0, 0.2])
+async def test_a_restarted_service_tells_what_has_not_ended(delay_s: float) -> None:
+    """The command was cut off by a crash, and the workers are still away.
+
+    The service may learn that only after the first look, which follows its patience of 40 ms.
+    Regression: the caller then waited for minutes.
+    """
 
     async def gone(_: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(delay_s)
         raise httpx.ConnectError("refused")
 
     async with steered(gone) as cluster:

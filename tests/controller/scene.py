@@ -1,6 +1,5 @@
 """A control plane on its own log, with a fixed clock and sequential ids."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -19,7 +18,7 @@ from controlplane.logs.log import Log, ReadableLog, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.plugins import catalogued
-from tests.patience import PATIENCE_S
+from tests.outages import until
 
 NOW_MS = 1_700_000_000_000
 CONFIG, OFFSETS, STATUS, COMMANDS = (
@@ -63,11 +62,8 @@ async def plane_on(
 
 async def wait_for_connectors(plane: ControlPlane, *names: str) -> None:
     """Wait until the plane has read these connectors of another writer."""
-    changes = plane.watch()
-    async with asyncio.timeout(PATIENCE_S):
-        while set(names) - set(views.connectors(plane.state)):
-            await anext(changes)
-    await changes.aclose()
+    # A watch begins at its first iteration, and could miss the record.
+    await until(lambda: {*names} <= {*views.connectors(plane.state)})
 
 
 async def written_texts(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:

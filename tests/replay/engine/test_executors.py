@@ -102,7 +102,8 @@ def test_a_script_without_a_guard_is_told_what_it_needs(tmp_path: Path) -> None:
     words = (sys.executable, script, tmp_path / "fleet")
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1].endswith(
+    # Python's resource tracker may print its own lines afterwards.
+    assert (
         "a worker process could not start: a script that uses several jobs needs "
         '`if __name__ == "__main__"`'
-    )
+    ) in ended.stderr
