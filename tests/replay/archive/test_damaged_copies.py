@@ -118,7 +118,7 @@ def test_removal_by_age_needs_no_copies(small: Path) -> None:
     assert verified(after).flaws == ()
 
 
-@settings(max_examples=examples(1, proved=200))
+@settings(max_examples=examples(1, proved=60))
 @given(st.data())
 def test_no_answer_depends_on_copies(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
