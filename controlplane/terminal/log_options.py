@@ -18,6 +18,7 @@ from controlplane.logs.dumps import FORMATS
 from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.environment import WORKER_FILE
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
 from controlplane.terminal.output import note
@@ -73,7 +74,10 @@ class LogOptions(msgspec.Struct, frozen=True):
         )
 
 
-NAMING = "topics are named by --config-topic and the like, or by --worker-properties"
+NAMING = (
+    "topics are named by --config-topic and the like, by --worker-properties, or by the file in "
+    f"{WORKER_FILE}"
+)
 
 
 def log_options(command: Decorated) -> Decorated:

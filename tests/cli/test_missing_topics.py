@@ -127,7 +127,8 @@ def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
         f"there is no topic nope ({FOUND}): give the name of the {kind} topic"
     )
     assert sentence.endswith(
-        "(topics are named by --config-topic and the like, or by --worker-properties)"
+        "(topics are named by --config-topic and the like, by --worker-properties, or by the file "
+        "in CONTROLPLANE_WORKER_PROPERTIES)"
     )
     assert topics_in(life) == before
 
