@@ -10,8 +10,7 @@ peak of the Python process that runs the query. *Worker* is the greatest peak of
 Spark's tasks.
 
 `--large` is one cluster, folded in buckets of keys and then by one task. Digests must be equal.
-Above 20 million keys (`TaskLimits.fold_rows`), the second run uses buckets, too. With `--limit-mb`
-the task may fail, because the cluster needs more memory than a worker may use.
+With `--limit-mb` the task may fail, because the cluster needs more memory than a worker may use.
 """
 
 import json
@@ -176,7 +175,7 @@ def measure(archive: str, engine: str, bucket_rows: int, limit_mb: int) -> Fleet
         if engine == "local":
             table = replay.open(archive).write_state(target)
             return _figure(began, table, 0)
-        limits = LIMITS
+        limits = LIMITS._replace(fold_rows=sys.maxsize)  # by one task
         if bucket_rows:
             limits = LIMITS._replace(fold_rows=0, bucket_rows=bucket_rows)
         conf = {"spark.executor.pyspark.memory": f"{limit_mb}m"} if limit_mb else {}

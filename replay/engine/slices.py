@@ -21,8 +21,9 @@ class TaskLimits(NamedTuple):
     job_rows: int = 1_000_000_000
     """Limit of rows of all clusters in one job; a larger cluster has a job of its own. The driver
     holds the result of one job at a time."""
-    fold_rows: int = 20_000_000
-    """Clusters with more rows of offsets to read are folded in buckets of keys, not as a whole."""
+    fold_rows: int = 4_000_000
+    """Clusters with more rows of offsets to read are folded in buckets of keys, not as a whole. If
+    each row has another key, a task needs 2.2 GB for so many."""
     bucket_rows: int = 2_000_000
     """Rows of offsets per bucket, on average: one task holds the last value of each of its keys."""
 
