@@ -40,6 +40,13 @@ CLUSTER = "kafka://localhost:9092"
         (
             (
                 *("serve", CLUSTER, "--connect-url", "http://w1"),
+                *("--connect-user", "ada:x", "--connect-token", "t"),
+            ),
+            "connect.user and connect.token exclude each other: give one of them",
+        ),
+        (
+            (
+                *("serve", CLUSTER, "--connect-url", "http://w1"),
                 *("--override", "upkeep.retention.commands.ms=0"),
             ),
             "upkeep.retention.commands.ms is '0': use -1 or a whole number from 1",

@@ -93,7 +93,8 @@ def attached_settings(
     """Settings of the attached cluster; flags beat the configuration. None: not attached.
 
     Raises:
-        InputRefused: the log is no cluster, or there are flags but no URL.
+        InputRefused: the log is no cluster, there are flags but no URL, or there are two kinds of
+            credentials.
         SettingsError: a setting is invalid.
     """
     changes: dict[str, Any] = dict(flags)
@@ -114,4 +115,6 @@ def attached_settings(
             f"--connect-url needs the topics of its cluster as LOG, and {without_login(where)} "
             "is no cluster: serve kafka://BROKER:9092"
         )
+    if settings.user and settings.token:
+        raise InputRefused("connect.user and connect.token exclude each other: give one of them")
     return settings
